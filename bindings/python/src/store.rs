@@ -301,12 +301,25 @@ impl Store {
     }
 
     /// Verifies a session; `None` if there is none.
-    fn verify(&self, py: Python<'_>, address: Address) -> PyResult<Call> {
+    #[pyo3(signature = (address, against=None))]
+    fn verify(&self, py: Python<'_>, address: Address, against: Option<String>) -> PyResult<Call> {
         self.session_call(py, address, |store, key| async move {
-            match store.sessions.verify_session(&key).await? {
-                Some(verified) => Answer::json(&serde_json::json!({"events": verified.events, "keys": verified.keys})),
-                None => Ok(Answer::Nothing),
+            let verified = match against {
+                Some(noted) => store.sessions.verify_session_against(&key, &noted.parse()?).await?,
+                None => store.sessions.verify_session(&key).await?,
+            };
+            let Some(verified) = verified else {
+                return Ok(Answer::Nothing);
+            };
+            let mut shown = serde_json::json!({"events": verified.events, "keys": verified.keys});
+            if let Some(hash) = verified.running_hash {
+                shown["runningHash"] = hash.to_string().into();
+                shown["unhashedEvents"] = verified.unhashed.into();
             }
+            if let Some(seq) = verified.noted {
+                shown["notedEvent"] = seq.into();
+            }
+            Answer::json(&shown)
         })
     }
 

@@ -150,17 +150,27 @@ async def test_a_fork_goes_its_own_way(service: Any, session: Any) -> None:
     await service.append_event(fork, keyed({"step": 100}))
     whole = await service.fork(session)
     assert whole.events == session.events and whole.state["step"] == 3
-    assert await service.verify(fork) == {"events": 2, "keys": 2}
+    verified = await service.verify(fork)
+    noted = verified["runningHash"]
+    assert verified == {"events": 2, "keys": 2, "runningHash": noted, "unhashedEvents": 0}
+    assert (await service.verify(fork, against=noted))["notedEvent"] == 2
+    with pytest.raises(scratchbook.DataCorruptedError, match="does not begin with"):
+        await service.verify(fork, against="0" * 64)
+    with pytest.raises(scratchbook.InvalidArgumentError, match="64 hexadecimal digits"):
+        await service.verify(fork, against="abc")
 
 
 async def test_what_is_stored_is_verified(service: Any, session: Any, app: str) -> None:
-    assert await service.verify(session) == {"events": 3, "keys": 1}
+    verified = await service.verify(session)
+    assert (verified["events"], verified["keys"]) == (3, 1)
     assert await service.verify(app_name=app, user_id="u") == {"events": 2, "keys": 1}
     assert await service.verify(app_name=app) == {"events": 0, "keys": 0}
     with pytest.raises(scratchbook.NotFoundError):
         await service.verify((app, "u", "missing"))
     with pytest.raises(ValueError):
         await service.verify()
+    with pytest.raises(scratchbook.InvalidArgumentError, match="give a session"):
+        await service.verify(app_name=app, against="0" * 64)
 
 
 async def test_a_watch_gives_what_is_committed_and_goes_on_from_any_entry(service: Any, session: Any, app: str) -> None:

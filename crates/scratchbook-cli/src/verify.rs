@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use futures_util::{TryStreamExt, future};
-use scratchbook::session::{StateOwner, Verified};
+use scratchbook::session::{RunningHash, StateOwner, Verified};
 use scratchbook::{Error, ErrorKind, SessionKey, SessionServiceExt};
 use serde_json::{Value, json};
 
-use crate::args::AddressArgs;
+use crate::args::VerifyArgs;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::{BAD, BOLD, Format, GOOD, Output, plural, styled, visible};
@@ -18,12 +18,17 @@ use crate::walk::{Depth, Entry, Selection, walk};
 /// latency.
 const AT_ONCE: usize = 8;
 
-pub(crate) async fn verify(database: &Database, args: AddressArgs, out: &mut Output) -> Result<(), Failure> {
-    let selection = Selection::of(&args, database).await?;
+pub(crate) async fn verify(database: &Database, args: VerifyArgs, out: &mut Output) -> Result<(), Failure> {
+    let selection = Selection::of(&args.address, database).await?;
+    let is_one = matches!(selection, Selection::Session(_));
+    if args.against.is_some() && !is_one {
+        let message = "--against is about one session: name it with --session APP/USER/SESSION, or use --last";
+        return Err(Error::invalid(message).into());
+    }
     let progress = Progress::counting("verifying", out.format());
-    let mut report = VerifyReport::default();
+    let mut report = VerifyReport { shows_hashes: is_one || args.hashes, ..VerifyReport::default() };
     let answers = walk(database, &selection, Depth::Sessions)
-        .map_ok(|entry| check(database, entry))
+        .map_ok(|entry| check(database, entry, args.against.as_ref()))
         .try_buffer_unordered(AT_ONCE);
     answers.try_for_each(|answer| future::ready(report.take(answer, &progress, out))).await?;
     progress.finish();
@@ -47,14 +52,14 @@ enum Verifiable {
 }
 
 /// Verifies one entry. An error that concerns more than the entry, such as an unreachable server, ends the command.
-async fn check(database: &Database, entry: Entry) -> Result<VerifyOutcome, Failure> {
+async fn check(database: &Database, entry: Entry, against: Option<&RunningHash>) -> Result<VerifyOutcome, Failure> {
     let (of, outcome) = match entry {
         Entry::Owner(owner) => {
             let outcome = database.sessions.verify_state(&owner).await;
             (Verifiable::Owner(owner), outcome.map(Some))
         }
-        Entry::Session(session) => of_session(database, session.key().clone()).await,
-        Entry::Named(key) => of_session(database, key).await,
+        Entry::Session(session) => of_session(database, session.key().clone(), against).await,
+        Entry::Named(key) => of_session(database, key, against).await,
         Entry::Unlisted(user, error) => (Verifiable::Rest(user), Err(error)),
     };
     match outcome {
@@ -63,8 +68,15 @@ async fn check(database: &Database, entry: Entry) -> Result<VerifyOutcome, Failu
     }
 }
 
-async fn of_session(database: &Database, key: SessionKey) -> (Verifiable, Result<Option<Verified>, Error>) {
-    let outcome = database.sessions.verify_session(&key).await;
+async fn of_session(
+    database: &Database,
+    key: SessionKey,
+    against: Option<&RunningHash>,
+) -> (Verifiable, Result<Option<Verified>, Error>) {
+    let outcome = match against {
+        Some(noted) => database.sessions.verify_session_against(&key, noted).await,
+        None => database.sessions.verify_session(&key).await,
+    };
     (Verifiable::Session(key), outcome)
 }
 
@@ -76,6 +88,10 @@ struct VerifyReport {
     events: u64,
     /// Changes in the state logs of users and apps.
     changes: u64,
+    /// Events of sessions that the running hashes do not cover yet.
+    unhashed: u64,
+    shows_hashes: bool,
+    hashes: Vec<Value>,
     differences: Vec<Value>,
     undecided: Vec<Value>,
     /// The errors reported so far. An unreadable row of an app's state gives the same error for each session, which is
@@ -89,7 +105,11 @@ impl VerifyReport {
         let events = match outcome {
             // The session was deleted since it was listed.
             Ok(None) => return Ok(()),
-            Ok(Some(verified)) => verified.events,
+            Ok(Some(verified)) => {
+                self.unhashed += verified.unhashed;
+                self.show_hash(&of, &verified, progress, out)?;
+                verified.events
+            }
             Err(error) => {
                 self.report(&of, &error, progress, out)?;
                 0
@@ -104,6 +124,32 @@ impl VerifyReport {
             Verifiable::Rest(_) => {}
         }
         progress.show(self.counts());
+        Ok(())
+    }
+
+    fn show_hash(
+        &mut self,
+        of: &Verifiable,
+        verified: &Verified,
+        progress: &Progress,
+        out: &mut Output,
+    ) -> Result<(), Failure> {
+        let (Verifiable::Session(key), Some(hash), true) = (of, verified.running_hash, self.shows_hashes) else {
+            return Ok(());
+        };
+        if out.format() == Format::Text {
+            progress.aside(|| out.line(format_args!("{hash}  {}", visible(&key.to_string()))))?;
+            if let Some(seq) = verified.noted {
+                progress.aside(|| out.line(format_args!("the log begins with the noted one, up to event {seq}")))?;
+            }
+            return Ok(());
+        }
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let mut shown = json!({"appName": app, "userId": user, "sessionId": session, "runningHash": hash});
+        if let (Some(seq), Some(shown)) = (verified.noted, shown.as_object_mut()) {
+            shown.insert("notedEvent".to_owned(), seq.into());
+        }
+        self.hashes.push(shown);
         Ok(())
     }
 
@@ -145,16 +191,25 @@ impl VerifyReport {
     }
 
     fn print(self, out: &mut Output) -> Result<(), Failure> {
-        let Self { apps, users, sessions, events, changes, differences, undecided, .. } = &self;
+        let Self { apps, users, sessions, events, changes, unhashed, hashes, differences, undecided, .. } = &self;
         let (wrong, open) = (differences.len(), undecided.len());
         if out.format() == Format::Json {
-            out.json(&json!({
+            let mut report = json!({
                 "verified": {"apps": apps, "users": users, "sessions": sessions, "events": events, "changes": changes},
+                "unhashedEvents": unhashed,
                 "differences": differences,
                 "undecided": undecided,
-            }))?;
+            });
+            if let (true, Some(report)) = (self.shows_hashes, report.as_object_mut()) {
+                report.insert("runningHashes".to_owned(), hashes.clone().into());
+            }
+            out.json(&report)?;
         } else {
             out.line(format_args!("verified {}", self.counts()))?;
+            if *unhashed > 0 {
+                let events = plural(*unhashed, "event");
+                out.line(format_args!("{events} without a running hash yet; 'scratchbook migrate' computes it"))?;
+            }
             if wrong + open == 0 {
                 out.line(styled(GOOD, "all state is what events and logs come to"))?;
             }

@@ -10,7 +10,8 @@ use scratchbook_core::error::{ErrorKind, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{
     AppendOptions, Capability, ChangeQuery, CheckedWrite, CreateSessionConfig, Expiry, FeedStart, ForkConfig,
-    GetSessionConfig, ListSessionsConfig, ListStateConfig, Prune, SessionUpdate, StateCheck,
+    GetSessionConfig, ListSessionsConfig, ListStateConfig, Prune, RunningHash, SessionServiceExt, SessionUpdate,
+    StateCheck,
 };
 use scratchbook_core::state::{Scope, StateDelta};
 use scratchbook_core::store::Store;
@@ -89,6 +90,11 @@ async fn is_refused(store: &Store, capability: Capability) {
                 ErrorKind::InvalidArgument,
                 "an end in the past",
             );
+        }
+        Capability::RunningHash => {
+            refused(sessions.list_event_hashes(key, 0, 10).await);
+            refused(sessions.hash_events(10).await);
+            refused(sessions.verify_session_against(key, &RunningHash::new([0; 32])).await);
         }
         Capability::Owners => {
             refused(sessions.list_owners(None, 10).await);

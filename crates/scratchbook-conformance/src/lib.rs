@@ -68,6 +68,7 @@ pub mod events;
 pub mod feed;
 pub mod fork;
 pub mod handles;
+pub mod hashes;
 pub mod ids;
 pub mod limits;
 pub mod list;

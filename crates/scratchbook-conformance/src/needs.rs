@@ -63,6 +63,7 @@ const NEEDS: &[(Capability, &[Promises])] = &[
             ("titles", &["a_fork_takes_title_and_labels_over"]),
             ("time", &[]),
             ("fork", &[]),
+            ("hashes", &[]),
             ("proof", &[]),
             ("rewind", &[]),
             ("sizes", &["a_fork_stores_what_it_has_taken_over"]),
@@ -79,6 +80,7 @@ const NEEDS: &[(Capability, &[Promises])] = &[
             ("watches", &[]),
         ],
     ),
+    (RunningHash, &[("hashes", &[])]),
     (Removals, &[("removals", &[])]),
     (
         Retention,
@@ -101,6 +103,7 @@ const NEEDS: &[(Capability, &[Promises])] = &[
                 ],
             ),
             ("sizes", &["what_is_pruned_is_not_stored_any_more"]),
+            ("hashes", &["pruning_keeps_the_running_hash"]),
         ],
     ),
     (
@@ -124,6 +127,7 @@ const NEEDS: &[(Capability, &[Promises])] = &[
     (
         WholeCreation,
         &[
+            ("hashes", &["every_event_continues_the_running_hash"]),
             ("scopes", &["temp_keys_leave_no_trace"]),
             (
                 "create",

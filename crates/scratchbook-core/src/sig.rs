@@ -9,9 +9,9 @@ pub use crate::content::Part;
 pub use crate::error::{KeyWriter, Result};
 pub use crate::event::Event;
 pub use crate::session::{
-    AppendOptions, Capabilities, ChangeQuery, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage,
-    FeedStart, ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
-    Prune, PutStateOptions, Session, SessionKey, SessionUpdate, StateChange, StateOwner, StatePage,
+    AppendOptions, Capabilities, ChangeQuery, CommitNotices, Committed, CreateSessionConfig, EventHashes, Expiry,
+    FeedPage, FeedStart, ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse,
+    ListStateConfig, Prune, PutStateOptions, Session, SessionKey, SessionUpdate, StateChange, StateOwner, StatePage,
 };
 pub use crate::state::{StateDelta, StateMap};
 

@@ -23,8 +23,8 @@ use scratchbook_core::plan::sql::text::{NewSession, TextChange};
 use scratchbook_core::plan::update::PreparedUpdate;
 use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{
-    CommitNotifier, CommitScope, FeedPage, FeedStart, InitialState, ListSessionsResponse, ListStateConfig, Session,
-    SessionKey, StateChange, StateOwner, StatePage,
+    CommitNotifier, CommitScope, EventHashes, FeedPage, FeedStart, InitialState, ListSessionsResponse, ListStateConfig,
+    Session, SessionKey, StateChange, StateOwner, StatePage,
 };
 
 /// A database: its statements, its connections, and the meaning of its errors.
@@ -49,6 +49,7 @@ pub trait Backend:
     + Reads
     + Sessions
     + History
+    + Hashes
     + Forks
     + Retention
     + Removals
@@ -161,6 +162,18 @@ pub trait History {
 
     /// Reads who wrote each key of a session's merged state. The keys of the map have their prefixes.
     async fn blame(&self, key: &SessionKey) -> Attempt<Option<BTreeMap<String, KeyWriter>>>;
+}
+
+/// The running hashes of events.
+#[async_trait]
+pub trait Hashes {
+    /// Reads the hashes of a session's events after a number, at most `limit` of them, with what the session's rows say
+    /// of its running hash.
+    async fn event_hashes(&self, key: &SessionKey, after: u64, limit: usize) -> Attempt<Option<EventHashes>>;
+
+    /// Computes the running hash of at most `limit` events that have none, of each session in a commit of its own, and
+    /// returns their number; 0 if there are no more.
+    async fn hash_events(&self, limit: usize) -> Attempt<u64>;
 }
 
 /// Forking sessions.

@@ -63,7 +63,7 @@ use resolve::ResolvePermits;
 
 #[doc(hidden)]
 pub use backend::{
-    Appends, Artifacts, Backend, Connect, Creations, Feeds, Forks, History, Listen, Owners, Reads, Removals,
+    Appends, Artifacts, Backend, Connect, Creations, Feeds, Forks, Hashes, History, Listen, Owners, Reads, Removals,
     ResolvedWrites, Retention, Sessions, StateLogs, States, Usages,
 };
 #[doc(hidden)]

@@ -17,13 +17,14 @@ use scratchbook_core::plan::fork::fork_key;
 use scratchbook_core::plan::locate::{LocateQuery, taken_within};
 use scratchbook_core::plan::query::{EventQuery, ListQuery, StateQuery};
 use scratchbook_core::plan::quota::{QuotaStore, Reservation, reserve_event, reserve_fork, reserve_session};
+use scratchbook_core::plan::running_hash::HASHED_AT_ONCE;
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
 use scratchbook_core::plan::update::{prepare_append, prepare_update};
 use scratchbook_core::session::{
-    AppendOptions, Capabilities, ChangeQuery, CommitNotices, CommitScope, Committed, CreateSessionConfig, FeedPage,
-    FeedStart, ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
-    Outcome, PAGE_BYTES, Prune, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange,
-    StateOwner, StatePage, check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
+    AppendOptions, Capabilities, ChangeQuery, CommitNotices, CommitScope, Committed, CreateSessionConfig, EventHashes,
+    FeedPage, FeedStart, ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse,
+    ListStateConfig, Outcome, PAGE_BYTES, Prune, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate,
+    StateChange, StateOwner, StatePage, check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
 };
 use scratchbook_core::state::{StateDelta, StateMap};
 use scratchbook_core::store::taken;
@@ -133,6 +134,16 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
             Prune::Events { session, before } => self.prune_events(&session, before, limit).await,
             Prune::StateLog { owner, before } => self.prune_state_log(&owner, before, limit).await,
         }
+    }
+
+    async fn list_event_hashes(&self, key: &SessionKey, after: u64, limit: usize) -> Result<Option<EventHashes>> {
+        self.read(|| self.backend.event_hashes(key, after, limit)).await
+    }
+
+    async fn hash_events(&self, limit: usize) -> Result<u64> {
+        let limit = limit.min(HASHED_AT_ONCE);
+        self.write(CommitScope::Nothing, Idempotency::Idempotent, (), move |backend, ()| backend.hash_events(limit))
+            .await
     }
 
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {

@@ -116,7 +116,9 @@ impl Appends for MySql {
         let mut rows: Vec<Option<AppendRow>> = appends.iter().map(|_| None).collect();
         let mut tries = 0;
         loop {
-            let open: Vec<usize> = (0..appends.len()).filter(|n| rows[*n].is_none()).collect();
+            // The procedure goes through the events session by session.
+            let mut open: Vec<usize> = (0..appends.len()).filter(|n| rows[*n].is_none()).collect();
+            open.sort_by(|a, b| appends[*a].key.cmp(&appends[*b].key));
             let batch: Vec<&NewAppend> = open.iter().map(|n| appends[*n]).collect();
             if batch.is_empty() {
                 break;

@@ -38,6 +38,7 @@ mod events;
 mod feed;
 mod fork;
 mod growth;
+mod hashes;
 mod lease;
 mod listen;
 mod locks;

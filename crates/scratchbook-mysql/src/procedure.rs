@@ -155,7 +155,7 @@ impl MySql {
         room: Room,
     ) -> Attempt<Vec<Answer>> {
         self.check_size(size(&arguments))?;
-        let sql = self.sql("CALL `{prefix}scratchbook_write_2`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+        let sql = self.sql("CALL `{prefix}scratchbook_write_3`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
         let most = |limit: Option<u64>| limit.filter(|limit| room == Room::Unknown && *limit < u64::MAX).map(number);
         let mut values: Vec<Value> = arguments.map(Into::into).into();
         let moment = if begun == Begun::Locked { i64::MIN } else { self.now() };

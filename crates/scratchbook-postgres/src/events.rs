@@ -71,9 +71,13 @@ impl Postgres {
             arrays.most_events =
                 limits.events_per_session.and_then(|most| i64::try_from(most).ok()).unwrap_or(i64::MAX);
         }
+        let statement = match arrays.has_repeated_sessions() {
+            true => &self.statements.append_many,
+            false => &self.statements.append_one,
+        };
         let rows = match end {
-            AppendEnd::Commit => lease.last(&self.statements.append, &arrays.params()).await?,
-            AppendEnd::Open => lease.query(&self.statements.append, &arrays.params()).await?,
+            AppendEnd::Commit => lease.last(statement, &arrays.params()).await?,
+            AppendEnd::Open => lease.query(statement, &arrays.params()).await?,
         };
         let mut answers: Vec<Option<AppendRow>> = batch.iter().map(|_| None).collect();
         if let Some(row) = rows.first() {
@@ -130,6 +134,7 @@ struct Arrays<'a> {
     /// The maximum number of keys in a scope, and of events in a session.
     most_rows: i64,
     most_events: i64,
+    text_hashes: Vec<&'a [u8]>,
 }
 
 impl<'a> Arrays<'a> {
@@ -159,10 +164,16 @@ impl<'a> Arrays<'a> {
             arrays.sessions.push(owner[2]);
             arrays.events.add(event);
             arrays.micros.push(event.prepared.micros);
+            arrays.text_hashes.push(&event.prepared.text_hash);
         }
         (arrays.user_apps, arrays.user_ids) = users.into_iter().unzip();
         arrays.app_names = apps.into_iter().collect();
         arrays
+    }
+
+    /// Whether a session has several events.
+    fn has_repeated_sessions(&self) -> bool {
+        self.places.windows(2).any(|pair| pair[0] == pair[1])
     }
 
     fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
@@ -171,7 +182,7 @@ impl<'a> Arrays<'a> {
         params.extend([&self.places as &(dyn ToSql + Sync), &self.apps, &self.users, &self.sessions]);
         params.extend([ids, hashes, invocations, authors, timestamps, &self.micros, events]);
         params.extend([&self.user_apps as &(dyn ToSql + Sync), &self.user_ids, &self.app_names, &self.now]);
-        params.extend([&self.most_rows as &(dyn ToSql + Sync), &self.most_events]);
+        params.extend([&self.most_rows as &(dyn ToSql + Sync), &self.most_events, &self.text_hashes]);
         params
     }
 }

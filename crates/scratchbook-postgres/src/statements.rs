@@ -10,6 +10,7 @@ use tokio_postgres::types::Type;
 
 use scratchbook_core::plan::query::EventQuery;
 
+use hashes::Hashes;
 use history::{Feeds, Forks, Listens, Pasts, Retention};
 use sessions::Lists;
 use usage::Usages;
@@ -31,6 +32,7 @@ macro_rules! statements {
     };
 }
 
+mod hashes;
 mod history;
 mod sessions;
 mod usage;
@@ -49,16 +51,17 @@ const NUMBERS: Type = Type::INT8_ARRAY;
 const FLOAT: Type = Type::FLOAT8;
 const FLOATS: Type = Type::FLOAT8_ARRAY;
 const BYTES: Type = Type::BYTEA_ARRAY;
+const ONE_HASH: Type = Type::BYTEA;
 const FLAG: Type = Type::BOOL;
 const COUNT: Type = Type::INT4;
 
 const APPEND: &[Type] = &[
     NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXTS, TEXTS, BYTES, TEXTS, TEXTS, FLOATS, NUMBERS,
-    TEXTS, TEXTS, TEXTS, TEXTS, NUMBER, NUMBER, NUMBER,
+    TEXTS, TEXTS, TEXTS, TEXTS, NUMBER, NUMBER, NUMBER, BYTES,
 ];
 const CREATE: &[Type] = &[
     NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXT, TEXT, TEXT, FLOAT, TEXTS, BYTES, TEXTS, TEXTS, FLOATS, TEXTS, TEXT,
-    FLAG, COUNT, FLAG, NUMBER,
+    FLAG, COUNT, FLAG, NUMBER, BYTES, ONE_HASH,
 ];
 const SAVE_ARTIFACT: &[Type] = &[TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT, TEXT];
 const LOAD_ARTIFACT: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER];
@@ -70,7 +73,8 @@ const NAMES: &[Type; 5] = &[TEXT; 5];
 statements! {
     /// All statements of a service.
     Statements(fill) {
-        append: Statement = fill.writing(include_str!("sql/append.sql"), APPEND, ["$21", "true", "true"]),
+        append_one: Statement = fill.writing(&append_one(), APPEND, ["$21", "true", "true"]),
+        append_many: Statement = fill.writing(&append_many(), APPEND, ["$21", "true", "true"]),
         insert_session: Statement = fill.statement(include_str!("sql/insert_session.sql"), INSERT_SESSION),
         insert_unique_session: Statement =
             fill.by_id(include_str!("sql/insert_unique_session.sql"), INSERT_UNIQUE_SESSION),
@@ -94,6 +98,7 @@ statements! {
         resolve: Resolves = Resolves::new(fill),
         past: Pasts = Pasts::new(fill),
         fork: Forks = Forks::new(fill),
+        hashes: Hashes = Hashes::new(fill),
         feed: Feeds = Feeds::new(fill),
         listen: Listens = Listens::new(fill),
         retention: Retention = Retention::new(fill),
@@ -130,6 +135,24 @@ impl Statements {
         };
         &self.sessions[events][keys as usize]
     }
+}
+
+/// Returns the statement that appends at most one event to each session.
+fn append_one() -> String {
+    let hash = hashes::next("head", "pg_catalog.int8send(seq) || hash || text_hash");
+    let sql = include_str!("sql/append.sql").replace("{recursive} ", "").replace("{linked}\n", "");
+    sql.replace("{hash of written}", &format!("CASE WHEN hashed_seq = last THEN {hash} END AS running_hash"))
+        .replace("{hashed}", "written")
+}
+
+/// Returns the statement that may append several events to a session.
+fn append_many() -> String {
+    let linked = include_str!("sql/append_linked.sql");
+    let linked = linked.replace("{first}", &hashes::next("head", "pg_catalog.substring(hashed, 1, 72)"));
+    let linked = linked.replace("{next}", &hashes::next("running_hash", "pg_catalog.substring(rest, 1, 72)"));
+    let hash = "text_hash, seq - last AS nth, CASE WHEN hashed_seq = last THEN head END AS head";
+    let sql = include_str!("sql/append.sql").replace("{recursive}", "RECURSIVE").replace("{linked}", linked.trim_end());
+    sql.replace("{hash of written}", hash).replace("{hashed}", "written LEFT JOIN linked USING (place, nth)")
 }
 
 /// Returns the condition that a part of a statement, which inserts what is missing, has inserted nothing.

@@ -37,6 +37,7 @@ mod files;
 mod fork;
 mod group;
 mod growth;
+mod hashes;
 mod list;
 mod locate;
 mod locks;

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::events::{Appended, EventPage};
 use super::transaction::Tx;
 use super::{
-    Open, SqliteMode, SqliteSessionService, events, feed, fork, list, locate, owners, past, removals, resolve,
+    Open, SqliteMode, SqliteSessionService, events, feed, fork, hashes, list, locate, owners, past, removals, resolve,
     retention, sessions, state, state_log, usage, writer,
 };
 use scratchbook_core::environment::Environment;
@@ -22,15 +22,17 @@ use scratchbook_core::plan::fork::fork_key;
 use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::locate::LocateQuery;
 use scratchbook_core::plan::query::{EventQuery, ListQuery, StateQuery};
+
 use scratchbook_core::plan::quota::{QuotaStore, Quotas, reserve_event, reserve_fork, reserve_session};
+use scratchbook_core::plan::running_hash::HASHED_AT_ONCE;
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
 use scratchbook_core::plan::update::{prepare_append, prepare_update};
 use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{
-    AppendOptions, Capabilities, ChangeQuery, CommitNotices, CommitScope, Committed, CreateSessionConfig, FeedPage,
-    FeedStart, ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
-    Outcome, Prune, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner,
-    StatePage, check_id, check_owner, micros_of_seconds, seconds_of_micros,
+    AppendOptions, Capabilities, ChangeQuery, CommitNotices, CommitScope, Committed, CreateSessionConfig, EventHashes,
+    FeedPage, FeedStart, ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse,
+    ListStateConfig, Outcome, Prune, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange,
+    StateOwner, StatePage, check_id, check_owner, micros_of_seconds, seconds_of_micros,
 };
 use scratchbook_core::state::{StateDelta, StateMap};
 
@@ -139,6 +141,16 @@ impl SessionService for SqliteSessionService {
             Prune::Events { session, before } => self.prune_events(&session, before, limit).await,
             Prune::StateLog { owner, before } => self.prune_state_log(&owner, before, limit).await,
         }
+    }
+
+    async fn list_event_hashes(&self, key: &SessionKey, after: u64, limit: usize) -> Result<Option<EventHashes>> {
+        let (key, now) = (key.clone(), self.now_micros());
+        self.read(move |connection| hashes::page(connection, &key, after, limit, now)).await
+    }
+
+    async fn hash_events(&self, limit: usize) -> Result<u64> {
+        let limit = limit.min(HASHED_AT_ONCE);
+        self.write(CommitScope::Nothing, 0, move |tx| hashes::fill(tx, limit)).await
     }
 
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {

@@ -91,22 +91,37 @@ class Past(Appends[S, E]):
         return self._make_session(*await self._core.fork(address, seq, session_id))
 
     async def verify(
-        self, session: S | Address | None = None, *, app_name: str | None = None, user_id: str | None = None
+        self,
+        session: S | Address | None = None,
+        *,
+        app_name: str | None = None,
+        user_id: str | None = None,
+        against: str | None = None,
     ) -> Verified:
         """Recomputes the state of a session from its events, or that of an app or a user from its log, and compares
         it with the stored state. Returns the number of `events` that were read and of `keys` that were compared. For a
-        session, only its own keys are compared, without those of the user and the app.
+        session, only its own keys are compared, without those of the user and the app. The `runningHash` of a session
+        shows that its events are those that were stored.
+
+        Args:
+            against: The `runningHash` of a session that was noted earlier. The session's log has to be the same one, or
+                to begin with it.
 
         Raises:
-            DataCorruptedError: the states differ; the message names the first difference.
+            DataCorruptedError: the states differ, an event was changed, removed or inserted by hand, or the log does not
+                begin with the noted one; the message names the first difference.
+            FailedPreconditionError: whether the log begins with the noted one cannot be decided, because events were
+                pruned or have no running hash yet.
         """
         if session is not None and (app_name is not None or user_id is not None):
             raise InvalidArgumentError(
                 "verify what? give a session, or an app_name with a user_id or without, not both"
             )
+        if against is not None and session is None:
+            raise InvalidArgumentError("verify what against the hash? give a session, which has a running hash")
         if session is not None:
             address = self._named(session)
-            text = await self._core.verify(address)
+            text = await self._core.verify(address, against)
             if text is None:
                 raise no_session(address)
         elif app_name is not None:

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use scratchbook::session::RunningHash;
 
 use super::values::{self, Span, Start};
 use super::{AddressArgs, named};
@@ -19,7 +20,9 @@ pub(super) const VERIFY_EXAMPLES: &str = "\
 Examples:
   scratchbook verify
   scratchbook verify --app shop
-  scratchbook verify --session shop/alice/s1";
+  scratchbook verify --session shop/alice/s1
+  scratchbook verify --session shop/alice/s1 --against 3f8a...  # the hash that verify has shown earlier
+  scratchbook verify --hashes > hashes.txt";
 
 pub(super) const PRUNE_EXAMPLES: &str = "\
 Examples:
@@ -31,6 +34,18 @@ pub(super) const RESEAL_EXAMPLES: &str = "\
 Examples:
   scratchbook reseal --keyring keyring.json
   scratchbook reseal --keyring keyring.json --app shop --user alice";
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    #[command(flatten)]
+    pub(crate) address: AddressArgs,
+    /// Prove that the session's log is the one with this running hash, or begins with it
+    #[arg(long, value_name = "HASH", value_parser = values::running_hash)]
+    pub(crate) against: Option<RunningHash>,
+    /// Also print the running hash of each session. It is always printed if one session is named
+    #[arg(long)]
+    pub(crate) hashes: bool,
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {

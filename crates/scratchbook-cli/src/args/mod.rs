@@ -29,7 +29,7 @@ pub(crate) use address::{Address, AddressArgs, SessionArgs, Within, parts};
 pub(crate) use chat::ChatArgs;
 #[cfg(feature = "serve")]
 pub(crate) use health::HealthArgs;
-pub(crate) use maintenance::{PruneArgs, SchemaCheckArgs, SchemaCommand, WatchArgs};
+pub(crate) use maintenance::{PruneArgs, SchemaCheckArgs, SchemaCommand, VerifyArgs, WatchArgs};
 pub(crate) use scenario::Scenario;
 #[cfg(feature = "serve")]
 pub(crate) use serve::{AccessArgs, LimitArgs, LogFormat, LogLevel, ServeArgs};
@@ -193,8 +193,12 @@ pub(crate) enum Command {
     ///
     /// Without options, the command verifies the whole database. It prints every difference, and the exit code is then
     /// 12. Other programs can write to the database in the meantime.
+    ///
+    /// The running hash of a session shows that its events are those that were stored. It finds events that were
+    /// changed, removed or inserted by hand. Note the printed hash outside of the database. Later, --against proves that
+    /// the log still begins with the same events.
     #[command(after_help = maintenance::VERIFY_EXAMPLES)]
-    Verify(AddressArgs),
+    Verify(VerifyArgs),
     /// Delete expired sessions, old events and old entries of state logs
     ///
     /// The command works in small commits, so other programs can write to the database in the meantime. The current

@@ -43,7 +43,7 @@ fn what_was_changed_by_hand_is_found_and_named() {
     found.sort_by_key(|difference| difference["userId"].as_str());
     let users: Vec<_> = found.iter().map(|difference| difference["userId"].as_str().unwrap()).collect();
     assert_eq!(users, ["a", "b", "c", "d", "e", "f"], "{report:#}");
-    for (difference, said) in found.iter().zip(["'step'", "'n'", "version 2", "'step'", "event 2", "shop/f"]) {
+    for (difference, said) in found.iter().zip(["'step'", "'n'", "version 2", "event 3", "event 2", "shop/f"]) {
         assert!(difference["message"].as_str().unwrap().contains(said), "{difference}");
     }
     assert_eq!((&found[0]["sessionId"], &found[1]["sessionId"]), (&json!("s"), &json!(null)));
@@ -69,4 +69,42 @@ fn one_session_user_or_app_is_verified_alone() {
     }
     fixture.fails(2, &["verify", "-u", "a"]);
     fixture.fails(2, &["verify", "-a", ""]);
+}
+
+#[test]
+fn a_log_is_proven_to_be_the_noted_one() {
+    let fixture = filled();
+    let session = ["-s", "shop/a/s"];
+    let report = fixture.json(&[&["verify"], &session[..]].concat());
+    let noted = report["runningHashes"][0]["runningHash"].as_str().unwrap().to_owned();
+    assert_eq!((noted.len(), &report["unhashedEvents"]), (64, &json!(0)));
+    assert!(fixture.text(&[&["verify"], &session[..]].concat()).contains(&format!("{noted}  shop/a/s")));
+    let hashes = fixture.text(&["verify", "--hashes"]);
+    assert_eq!(hashes.lines().filter(|line| line.contains("  shop/")).count(), 6, "{hashes}");
+
+    let against = [&["verify", "--against", &noted][..], &session].concat();
+    assert!(fixture.text(&against).contains("up to event 3"));
+    fixture.text(&["state", "set", "-s", "shop/a/s", "step=4"]);
+    assert!(fixture.text(&against).contains("up to event 3"));
+    assert_eq!(fixture.json(&against)["runningHashes"][0]["notedEvent"], 3);
+    let said = output(fixture.command(&["verify", "--against", &noted, "-s", "shop/b/s"]));
+    assert_eq!(said.status.code(), Some(12), "{said:?}");
+    assert!(String::from_utf8_lossy(&said.stdout).contains("does not begin with the noted one"), "{said:?}");
+    let said = fixture.fails(2, &["verify", "--against", &noted]);
+    assert!(said.contains("--session"), "{said}");
+    fixture.fails(2, &["verify", "--against", "abc", "-s", "shop/a/s"]);
+}
+
+#[test]
+fn events_from_before_the_running_hash_get_it_by_migrate() {
+    let fixture = filled();
+    let database = rusqlite::Connection::open(fixture.path("agents.db")).unwrap();
+    let forget = "UPDATE events SET running_hash = NULL; UPDATE sessions SET running_hash = NULL, hashed_seq = -1";
+    database.execute_batch(forget).unwrap();
+    drop(database);
+    let said = fixture.text(&["verify"]);
+    assert!(said.contains("18 events without a running hash yet; 'scratchbook migrate' computes it"), "{said}");
+    assert_eq!(fixture.json(&["migrate"])["hashedEvents"], 18);
+    assert_eq!(fixture.json(&["migrate"])["hashedEvents"], 0);
+    assert_eq!(fixture.json(&["verify"])["unhashedEvents"], 0);
 }

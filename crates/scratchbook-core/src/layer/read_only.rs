@@ -60,7 +60,7 @@ impl<S: SessionService> SessionService for ReadOnly<S> {
 
     forward_sessions!(self.service =>
         get_session, get_initial_state, get_state_at, blame, list_sessions, locate_session, get_state, list_state,
-        list_state_changes, list_feed, commits, list_owners, close);
+        list_state_changes, list_feed, commits, list_event_hashes, list_owners, close);
 
     async fn create_session(&self, _: &str, _: &str, _: CreateSessionConfig) -> Result<Session> {
         denied("create a session")
@@ -68,6 +68,10 @@ impl<S: SessionService> SessionService for ReadOnly<S> {
 
     async fn fork_session(&self, _: &SessionKey, _: ForkConfig) -> Result<Session> {
         denied("fork a session")
+    }
+
+    async fn hash_events(&self, _: usize) -> Result<u64> {
+        denied("compute running hashes")
     }
 
     async fn delete_session(&self, _: &SessionKey) -> Result<()> {

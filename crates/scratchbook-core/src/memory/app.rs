@@ -9,9 +9,10 @@ use crate::plan::artifact::PreparedArtifact;
 use crate::plan::commit::{KeyChange, Prepared, PreparedSession, replay};
 use crate::plan::limits::Limits;
 use crate::plan::query::{EventQuery, ListPosition, StateQuery, since_bounds};
+use crate::plan::running_hash::event_text_hash;
 use crate::session::{
-    AppendOptions, Committed, Events, LogPositions, Outcome, Session, SessionKey, SessionMetadata, StateChange,
-    StateOwner, no_session, seconds_of_micros,
+    AppendOptions, Committed, EventHash, EventHashes, Events, LogPositions, Outcome, RunningHash, Session, SessionKey,
+    SessionMetadata, StateChange, StateOwner, no_session, seconds_of_micros,
 };
 use crate::state::{Scope, ScopeMap, StateMap, change_scope};
 
@@ -80,6 +81,9 @@ pub(super) struct Stored {
     pub(super) events: Events,
     /// The position of each event's commit in the logs.
     pub(super) positions: VecDeque<u64>,
+    /// The running hash before the first event, and that up to each event.
+    pub(super) start: RunningHash,
+    pub(super) running: VecDeque<RunningHash>,
     /// The size of each event as JSON, in bytes.
     pub(super) sizes: VecDeque<u64>,
     /// The size of all events and the initial state together.
@@ -292,7 +296,7 @@ impl App {
     fn commit(&mut self, key: &SessionKey, prepared: Prepared, position: u64) -> Result<Committed> {
         let user = self.users.get_mut(key.user_id()).ok_or_else(|| no_session(key))?;
         let stored = user.sessions.get_mut(key.session_id()).ok_or_else(|| no_session(key))?;
-        let Prepared { mut event, hash, micros, changes, text, .. } = prepared;
+        let Prepared { mut event, hash, text_hash, micros, changes, text, .. } = prepared;
         let size = text.len() as u64;
         let seq = stored.last() + 1;
         event.seq = Some(seq);
@@ -302,6 +306,7 @@ impl App {
         stored.by_time.insert((time_order(time), seq));
         stored.events.insert(stored.events.len(), Arc::clone(&event));
         stored.positions.push_back(position);
+        stored.running.push_back(stored.head().next(seq, &hash, &text_hash));
         stored.sizes.push_back(size);
         stored.bytes += size;
         for change in changes.iter().filter(|change| change.scope == Scope::Session) {
@@ -372,6 +377,24 @@ impl Stored {
             .with_metadata(Arc::clone(&self.metadata))
             .with_stored_bytes(self.bytes)
             .with_log_positions(LogPositions::of_feed(position))
+    }
+
+    /// Returns the running hash up to the last event.
+    pub(super) fn head(&self) -> RunningHash {
+        self.running.back().copied().unwrap_or(self.start)
+    }
+
+    /// Returns the hashes of the events after a number.
+    pub(super) fn event_hashes(&self, after: u64, limit: usize) -> Result<EventHashes> {
+        let from = self.count_up_to(after);
+        let events = self.events.slice(from, self.events.len().min(from.saturating_add(limit)));
+        let hashes = events.iter().zip(self.running.range(from..)).map(|(event, running)| {
+            let sent = self.ids.get(&event.id).map(|entry| entry.hash.to_vec()).unwrap_or_default();
+            Ok(EventHash::new(event.seq.unwrap_or_default(), sent, event_text_hash(event)?, Some(*running)))
+        });
+        let last = self.last();
+        let page = EventHashes::new(self.base, Some(self.start), last, last).with_head(Some(self.head()));
+        Ok(page.with_events(hashes.collect::<Result<_>>()?))
     }
 
     /// Returns the number of the last event.

@@ -11,7 +11,7 @@ use crate::plan::fork::{check_event_number, log_pruned};
 use crate::plan::limits::state_bytes;
 use crate::plan::resolve::WrittenKey;
 use crate::plan::room::Room;
-use crate::session::{Events, ListStateConfig, SessionKey, StatePage, no_session};
+use crate::session::{Events, ListStateConfig, RunningHash, SessionKey, StatePage, no_session};
 use crate::state::{Scope, ScopeMap, StateMap, change_scope};
 use crate::store::taken;
 
@@ -81,6 +81,8 @@ impl Stored {
         Self {
             key: key.clone(),
             bytes: initial_bytes(&initial),
+            start: RunningHash::start(key),
+            running: VecDeque::new(),
             sizes: VecDeque::new(),
             state: initial.clone(),
             initial,
@@ -144,6 +146,8 @@ impl Stored {
             key: fork.clone(),
             bytes: initial_bytes(&self.initial) + sizes.iter().sum::<u64>(),
             sizes,
+            start: self.start,
+            running: self.running.iter().take(count).copied().collect(),
             initial: self.initial.clone(),
             base: self.base,
             position: self.position,

@@ -52,6 +52,7 @@ impl Stored {
             self.by_time.remove(&(time_order(event.timestamp.unwrap_or_default()), event.seq.unwrap_or_default()));
         }
         self.events = self.events.slice(count, self.events.len());
+        self.start = self.running.drain(..count).next_back().unwrap_or(self.start);
         let pruned: Vec<_> = self.positions.drain(..count).collect();
         self.position = pruned.last().copied().unwrap_or(self.position);
         self.checkpoints.retain(|seq, _| *seq > base);

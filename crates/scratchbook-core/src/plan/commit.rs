@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::limits::{Limits, state_bytes};
+use super::running_hash;
 use super::update::PreparedUpdate;
 use super::usage::Usage;
 use crate::environment::Environment;
@@ -33,6 +34,8 @@ pub struct Prepared {
     pub text: String,
     /// The hash of the event as it was sent, together with the update if there is one. It identifies a retry.
     pub hash: [u8; 32],
+    /// The SHA-256 of [`text`](Self::text), for the running hash.
+    pub text_hash: [u8; 32],
     /// The session's new update time, in microseconds since 1970.
     pub micros: i64,
     /// The changes to stored keys, in the order of locking: session before user before app, and by name within each.
@@ -92,6 +95,8 @@ pub fn prepare_event(mut event: Event, environment: &dyn Environment, limits: &L
     let mut text = json::to_text(&event, "the event")?;
     event.check_extras(&text)?;
     let hash = hash(&text, operations.as_ref())?;
+    // Usually the event is stored as it was sent.
+    let mut text_hash = hash;
     if event.id.is_empty() || event.timestamp.is_none() {
         if event.id.is_empty() {
             event.id = environment.new_id();
@@ -99,6 +104,7 @@ pub fn prepare_event(mut event: Event, environment: &dyn Environment, limits: &L
         check_id("event id", &event.id)?;
         check_timestamp(*event.timestamp.get_or_insert_with(|| environment.now()))?;
         text = json::to_text(&event, "the event")?;
+        text_hash = running_hash::text_hash(&text);
     }
     limits.check_event(&event.id, &text, &event.actions.state_delta)?;
     if let Some(delta) = operations {
@@ -107,7 +113,7 @@ pub fn prepare_event(mut event: Event, environment: &dyn Environment, limits: &L
     }
     let micros = micros_of_seconds(event.timestamp.unwrap_or_default());
     let changes = key_changes(&event.actions.state_delta);
-    Ok(Prepared { event, text, hash, micros, changes, limits: *limits, update: None })
+    Ok(Prepared { event, text, hash, text_hash, micros, changes, limits: *limits, update: None })
 }
 
 impl Prepared {

@@ -36,6 +36,8 @@ mod rewind;
 #[doc(hidden)]
 pub mod room;
 #[doc(hidden)]
+pub mod running_hash;
+#[doc(hidden)]
 pub mod sql;
 #[doc(hidden)]
 pub mod update;
@@ -56,4 +58,5 @@ pub use locate::LocateQuery;
 pub use query::{EventQuery, ListPosition, ListQuery, StateQuery};
 pub use resolve::{Found, Refusal, WrittenKey};
 pub use room::Room;
+pub use running_hash::{event_text_hash, text_hash};
 pub use update::{PreparedUpdate, prepare_append, prepare_update};

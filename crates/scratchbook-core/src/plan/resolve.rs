@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::commit::{KeyChange, Prepared, PreparedSession, PreparedState};
+use super::running_hash::text_hash;
 use crate::error::{ConflictCause, Error, ErrorKind, KeyConflict, KeyWriter, Result};
 use crate::json;
 use crate::session::{AppendOptions, CheckedWrite, ConflictMode, StateCheck, micros_of_seconds};
@@ -127,8 +128,8 @@ impl Prepared {
         event.actions.state_delta = resolved_delta(&self.event.actions.state_delta, &changes)?;
         let text = json::to_text(&event, "the event")?;
         self.limits.check_event(&event.id, &text, &event.actions.state_delta)?;
-        let update = self.update.clone();
-        Ok(Self { event, text, hash: self.hash, micros: self.micros, changes, limits: self.limits, update })
+        let (update, text_hash) = (self.update.clone(), text_hash(&text));
+        Ok(Self { event, text, text_hash, hash: self.hash, micros: self.micros, changes, limits: self.limits, update })
     }
 }
 

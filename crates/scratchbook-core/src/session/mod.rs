@@ -12,12 +12,14 @@ mod metadata;
 mod notices;
 mod options;
 mod retry;
+mod running_hash;
 mod secret;
 mod seen;
 mod service;
 mod sync;
 mod tail;
 mod verify;
+mod verify_hashes;
 mod watch;
 mod watches;
 
@@ -46,6 +48,7 @@ pub use options::{
     GetSessionConfig, IdScope, InitialState, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
     Outcome, Prune, PutStateOptions, SharedKeys, StateChange, StatePage, StateSelection,
 };
+pub use running_hash::{EventHash, EventHashes, RunningHash};
 pub use secret::SecretKeys;
 pub use seen::{LogPositions, Seen};
 pub use service::SessionService;

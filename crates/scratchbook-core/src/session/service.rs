@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::{
-    AppendOptions, Capabilities, ChangeQuery, CommitNotices, Committed, CreateSessionConfig, FeedPage, FeedStart,
-    ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Prune,
-    PutStateOptions, Session, SessionKey, SessionUpdate, StateChange, StateOwner, StatePage, forward_sessions,
+    AppendOptions, Capabilities, ChangeQuery, CommitNotices, Committed, CreateSessionConfig, EventHashes, FeedPage,
+    FeedStart, ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
+    Prune, PutStateOptions, Session, SessionKey, SessionUpdate, StateChange, StateOwner, StatePage, forward_sessions,
 };
 use crate::error::{KeyWriter, Result};
 use crate::event::Event;
@@ -252,6 +252,24 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// Only the errors that any call of the store can return.
     async fn prune(&self, what: Prune, limit: usize) -> Result<u64>;
 
+    /// Returns the hashes of a session's events after a number, at most `limit` of them, with what their verification
+    /// needs; `None` if the session does not exist. [`SessionServiceExt`](super::SessionServiceExt::verify_session) uses
+    /// this to find events that were changed, removed or inserted by hand.
+    ///
+    /// # Errors
+    ///
+    /// `DataCorrupted` names a row that cannot be read.
+    async fn list_event_hashes(&self, key: &SessionKey, after: u64, limit: usize) -> Result<Option<EventHashes>>;
+
+    /// Computes the running hash of events that have none: those from before an upgrade, and those that an older program
+    /// has appended. Computes at most `limit` and returns how many; 0 if every event has one. After an interruption,
+    /// call this again.
+    ///
+    /// # Errors
+    ///
+    /// None of its own.
+    async fn hash_events(&self, limit: usize) -> Result<u64>;
+
     /// Lists all owners of data: each app, followed by each of its users, in byte order; at most `limit` of them, after
     /// an owner or from the beginning. An owner is listed if it has a session, an artifact, or state with its log. An
     /// owner whose data was all deleted may still be listed.
@@ -290,5 +308,6 @@ impl<S: SessionService + ?Sized> SessionService for Arc<S> {
     forward_sessions!(**self =>
         capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_state,
         list_feed, commits, update_session, prune, list_sessions, locate_session, delete_session, append,
-        get_state, put_state, list_state_changes, list_owners, delete_user, check_writable, close);
+        get_state, put_state, list_state_changes, list_event_hashes, hash_events, list_owners, delete_user,
+        check_writable, close);
 }

@@ -14,9 +14,9 @@ use scratchbook_core::content::Part;
 use scratchbook_core::error::{KeyWriter, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{
-    AppendOptions, ChangeQuery, Committed, CreateSessionConfig, FeedPage, FeedStart, ForkConfig, GetSessionConfig,
-    InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Prune, PutStateOptions, Session,
-    SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage, forward_sessions,
+    AppendOptions, ChangeQuery, Committed, CreateSessionConfig, EventHashes, FeedPage, FeedStart, ForkConfig,
+    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Prune, PutStateOptions,
+    Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage, forward_sessions,
 };
 use scratchbook_core::state::{StateDelta, StateMap};
 
@@ -196,6 +196,16 @@ impl<S: SessionService> SessionService for WithMetrics<S> {
             None => self.call("prune", "", None),
         };
         call.watch(self.service.prune(what, limit), |count| *count as usize).await
+    }
+
+    async fn list_event_hashes(&self, key: &SessionKey, after: u64, limit: usize) -> Result<Option<EventHashes>> {
+        let hashes = |page: &Option<EventHashes>| page.as_ref().map_or(0, |page| page.events.len());
+        self.on_session("list_event_hashes", key).watch(self.service.list_event_hashes(key, after, limit), hashes).await
+    }
+
+    async fn hash_events(&self, limit: usize) -> Result<u64> {
+        let count = |hashed: &u64| usize::try_from(*hashed).unwrap_or(usize::MAX);
+        self.call("hash_events", "", None).watch(self.service.hash_events(limit), count).await
     }
 
     async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {

@@ -6,13 +6,18 @@
 -- matches the index that ends in the id: in a young table all indexes look alike to the planner, and the others read
 -- all of a user's sessions, or all of a session's events.
 --
+-- The running hash of an event is NULL behind events that have none. If a session has several events in the batch, each
+-- continues that of the one before it, which takes the part from `append_linked.sql`.
+--
 -- The statement's snapshot is older than the locks that it has waited for, so values that have to be current are those
 -- that a lock returns (seq) or that an upsert finds (version). An id that was stored in the meantime violates the
 -- unique index; the statement is then rolled back and retried.
-WITH batch AS MATERIALIZED (
+WITH {recursive} batch AS MATERIALIZED (
     SELECT
         t.*,
         session.seq AS last,
+        session.hashed_seq,
+        session.running_hash AS head,
         known.seq AS known_seq,
         known.hash AS known_hash,
         known.event AS known_event,
@@ -22,14 +27,15 @@ WITH batch AS MATERIALIZED (
     FROM
         unnest(
             $6::bigint[], $7::text[], $8::text[], $9::text[], $10::text[], $11::bytea[], $12::text[], $13::text[],
-            $14::float8[], $15::bigint[], $16::text[]
+            $14::float8[], $15::bigint[], $16::text[], $23::bytea[]
         ) WITH ORDINALITY AS t (
-            place, app_name, user_id, session_id, id, hash, invocation_id, author, timestamp, micros, event, ord
+            place, app_name, user_id, session_id, id, hash, invocation_id, author, timestamp, micros, event, text_hash,
+            ord
         )
         LEFT JOIN LATERAL (
             -- This also applies if the id is a duplicate: the lock makes this a commit of its own, which a synchronous
             -- standby must have before the event of an earlier attempt is acknowledged.
-            SELECT s.seq FROM {schema}.sessions AS s
+            SELECT s.seq, s.hashed_seq, s.running_hash FROM {schema}.sessions AS s
             WHERE
                 s.app_name = t.app_name AND s.user_id = t.user_id
                 AND s.id >= t.session_id AND s.id <= t.session_id AND (s.expire_time IS NULL OR s.expire_time > $20)
@@ -74,40 +80,48 @@ feed AS MATERIALIZED (
 written AS MATERIALIZED (
     SELECT
         ord, place, app_name, user_id, user_id AS session_user_id, session_id, seq, id, hash, invocation_id, author,
-        timestamp, micros, event, position + ord - 1 AS position
+        timestamp, micros, event, position + ord - 1 AS position,
+        {hash of written}
     FROM batch CROSS JOIN feed
     WHERE last IS NOT NULL AND known_seq IS NULL AND seq <= $22
 ),
+{linked}
 stored AS (
     INSERT INTO {schema}.events (
-        app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, event, position, xid
+        app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, event, position, xid,
+        running_hash
     )
     SELECT
         app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, event, position,
-        pg_catalog.pg_current_xact_id()
-    FROM written
+        pg_catalog.pg_current_xact_id(), running_hash
+    FROM {hashed}
 ),
 {changes},
 -- The rows exist and are locked: an upsert makes this an update by the primary key, whatever plan the planner prefers.
 -- The new rows of session_states are counted with it; one over the limit divides by zero, as in the counts above.
 moved AS (
     INSERT INTO {schema}.sessions AS s (
-        app_name, user_id, id, seq, create_time, update_time, token, position, keys, bytes
+        app_name, user_id, id, seq, create_time, update_time, token, position, keys, bytes, hashed_seq, running_hash
     )
     SELECT
         app_name, user_id, session_id, pg_catalog.max(seq), 0,
         (pg_catalog.array_agg(micros ORDER BY ord DESC NULLS LAST))[1], '', 0, pg_catalog.sum(more),
-        pg_catalog.sum(bytes)
+        pg_catalog.sum(bytes),
+        coalesce(pg_catalog.max(seq) FILTER (WHERE running_hash IS NOT NULL), -1),
+        (pg_catalog.array_agg(running_hash ORDER BY ord DESC NULLS LAST))[1]
     FROM (
         SELECT
-            app_name, user_id, session_id, seq, micros, ord, 0 AS more, pg_catalog.octet_length(event) AS bytes
-        FROM written
+            app_name, user_id, session_id, seq, micros, ord, 0 AS more, pg_catalog.octet_length(event) AS bytes,
+            running_hash
+        FROM {hashed}
         UNION ALL
-        SELECT app_name, user_id, session_id, NULL, NULL, NULL, more, 0 FROM session_keys
+        SELECT app_name, user_id, session_id, NULL, NULL, NULL, more, 0, NULL FROM session_keys
     ) AS n
     GROUP BY app_name, user_id, session_id
     ON CONFLICT (app_name, user_id, id) DO UPDATE SET
         seq = excluded.seq, update_time = excluded.update_time, bytes = s.bytes + excluded.bytes,
+        hashed_seq = greatest(s.hashed_seq, excluded.hashed_seq),
+        running_hash = coalesce(excluded.running_hash, s.running_hash),
         keys = s.keys + excluded.keys / CASE WHEN s.keys + excluded.keys > $21 THEN 0 ELSE 1 END
 )
 SELECT

@@ -25,7 +25,7 @@ impl SessionService for Slow {
     forward_sessions!(self.store =>
         capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_state,
         list_feed, commits, update_session, prune, list_sessions, locate_session, delete_session, get_state,
-        put_state, list_state_changes, list_owners, delete_user, check_writable, close);
+        put_state, list_state_changes, list_event_hashes, hash_events, list_owners, delete_user, check_writable, close);
 
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
         tokio::time::sleep(self.pause).await;

@@ -66,7 +66,7 @@ async fn a_row_damaged_by_hand_is_found_and_named() {
         ("UPDATE events SET event = replace(event, '\"user:n\":10', '\"user:n\":11') WHERE seq = 11", "'n' of user"),
         (
             "UPDATE events SET event = replace(event, '\"stateDelta\":{\"step_6\":699', '\"stateDelta\":{\"step_6\":1') WHERE seq = 700",
-            "'step_6'",
+            "event 700",
         ),
         ("UPDATE initial_states SET state = replace(state, 'true', 'false')", "'begun'"),
         ("DELETE FROM events WHERE seq = 600", "event 600"),

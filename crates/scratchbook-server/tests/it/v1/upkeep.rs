@@ -15,7 +15,17 @@ async fn what_is_stored_is_verified_and_pruned() {
             let body = json!({"event": {"author": "agent", "actions": {"stateDelta": delta}}});
             api.ok("POST", &format!("{S1}/events"), Some(body)).await;
         }
-        assert_eq!(api.ok("GET", &format!("{S1}/verify"), None).await, json!({"events": 6, "keys": 1}));
+        let verified = api.ok("GET", &format!("{S1}/verify"), None).await;
+        let noted = verified["runningHash"].as_str().unwrap().to_owned();
+        assert_eq!(verified, json!({"events": 6, "keys": 1, "runningHash": noted, "unhashedEvents": 0}));
+        let against = format!("{S1}/verify?against={noted}");
+        assert_eq!(api.ok("GET", &against, None).await["notedEvent"], 6);
+        api.ok("POST", &format!("{S1}/events"), Some(json!({"event": {"author": "agent"}}))).await;
+        assert_eq!(api.ok("GET", &against, None).await["notedEvent"], 6);
+        api.refused(500, "GET", &format!("{S1}/verify?against={}", "0".repeat(64)), None).await;
+        for bad in ["against=abc", "against=", "agianst=0"] {
+            api.refused(400, "GET", &format!("{S1}/verify?{bad}"), None).await;
+        }
         for owner in ["/v1/apps/shop", "/v1/apps/shop/users/alice"] {
             assert_eq!(api.ok("GET", &format!("{owner}/verify"), None).await, json!({"events": 6, "keys": 1}));
             let log = api.ok("GET", &format!("{owner}/changes"), None).await;
@@ -25,7 +35,8 @@ async fn what_is_stored_is_verified_and_pruned() {
             assert_eq!(api.ok("GET", &format!("{owner}/verify"), None).await, json!({"events": 2, "keys": 1}));
         }
         assert_eq!(api.ok("POST", &format!("{S1}/prune"), Some(json!({"before": 4}))).await, json!({"pruned": 3}));
-        assert_eq!(api.ok("GET", &format!("{S1}/verify"), None).await, json!({"events": 3, "keys": 1}));
+        let verified = api.ok("GET", &format!("{S1}/verify"), None).await;
+        assert_eq!((&verified["events"], &verified["unhashedEvents"]), (&json!(4), &json!(0)));
         assert_eq!(api.ok("GET", &format!("{S1}/initial-state"), None).await, json!({"state": {"n": 3}, "seq": 3}));
         api.refused(400, "GET", &format!("{S1}/state?at=2"), None).await;
         api.refused(404, "GET", "/v1/apps/shop/users/alice/sessions/none/verify", None).await;
@@ -33,7 +44,7 @@ async fn what_is_stored_is_verified_and_pruned() {
             api.refused(400, "POST", &format!("{S1}/prune"), Some(bad)).await;
         }
         let far = json!({"before": u64::MAX});
-        assert_eq!(api.ok("POST", &format!("{S1}/prune"), Some(far.clone())).await, json!({"pruned": 3}));
+        assert_eq!(api.ok("POST", &format!("{S1}/prune"), Some(far.clone())).await, json!({"pruned": 4}));
         api.ok("POST", "/v1/apps/shop/prune", Some(far)).await;
     }
 }

@@ -43,7 +43,7 @@ async fn migrations_can_be_looked_at_and_carried_out_apart() {
     let dry = migrate(&database.uri(), MigrationRun::Dry).await.unwrap();
     assert_eq!(
         dry.iter().map(|m| (m.version, m.name.as_str())).collect::<Vec<_>>(),
-        [(1, "init"), (2, "sessions_by_id"), (3, "bytes_and_feeds"), (4, "removals")]
+        [(1, "init"), (2, "sessions_by_id"), (3, "bytes_and_feeds"), (4, "removals"), (5, "running_hash")]
     );
     assert!(open(&database.uri(), Migrate::Check).await.is_err());
     assert_eq!(migrate(&database.uri(), MigrationRun::Real).await.unwrap(), dry);
@@ -127,15 +127,15 @@ async fn a_migration_that_was_cut_off_is_run_again() {
 async fn a_procedure_that_is_missing_is_made_again_or_named() {
     let database = Database::new().await;
     connect(&database.uri()).await.unwrap();
-    database.sql("DROP PROCEDURE scratchbook_write_2").await;
+    database.sql("DROP PROCEDURE scratchbook_write_3").await;
     let error = open(&database.uri(), Migrate::Check).await.unwrap_err();
-    assert!(error.to_string().contains("scratchbook_write_2"), "{error}");
+    assert!(error.to_string().contains("scratchbook_write_3"), "{error}");
     let lacking = migrate(&database.uri(), MigrationRun::Dry).await.unwrap();
     assert_eq!(lacking.len(), 1);
     assert!(!lacking[0].sql.contains("CREATE TABLE"), "{}", lacking[0].sql);
     works(&open(&database.uri(), Migrate::Auto).await.unwrap()).await;
     // By hand, with a client whose mode is another.
-    database.sql("DROP PROCEDURE scratchbook_write_2").await;
+    database.sql("DROP PROCEDURE scratchbook_write_3").await;
     database.client(&format!("SET sql_mode = '';\n{}", lacking[0].sql));
     let service = open(&database.uri(), Migrate::Check).await.unwrap();
     works(&service).await;
@@ -212,7 +212,7 @@ async fn a_copy_of_an_older_version_gets_the_procedures_that_it_lost() {
         database.sql("DROP PROCEDURE scratchbook_write_1").await;
     }
     let lacking = migrate(&by_us.uri(), MigrationRun::Dry).await.unwrap();
-    assert_eq!(lacking.iter().map(|migration| migration.version).collect::<Vec<_>>(), [2, 3, 4]);
+    assert_eq!(lacking.iter().map(|migration| migration.version).collect::<Vec<_>>(), [2, 3, 4, 5]);
     fixtures::check(&connect(&by_us.uri()).await.unwrap()).await;
     lacking.iter().for_each(|migration| by_hand.client(&migration.sql));
     fixtures::check(&connect(&format!("{}?migrate=check", by_hand.uri())).await.unwrap()).await;

@@ -1,0 +1,131 @@
+//! The running hash of events: reading it for verification, and computing it for events that have none.
+
+use async_trait::async_trait;
+use tokio_postgres::Row;
+
+use super::Postgres;
+use super::lease::{Lease, Step};
+use super::locks::param;
+use super::read::{column, sql_limit};
+use scratchbook_core::error::Result;
+use scratchbook_core::plan::running_hash::{StoredStart, Unhashed};
+use scratchbook_core::plan::sql::rows;
+use scratchbook_core::session::{EventHash, EventHashes, RunningHash, SessionKey};
+pub(crate) use scratchbook_database::{Attempt, Hashes};
+
+/// How many sessions are looked up at once.
+const SESSIONS_AT_ONCE: usize = 64;
+
+#[async_trait]
+impl Hashes for Postgres {
+    async fn event_hashes(&self, key: &SessionKey, after: u64, limit: usize) -> Attempt<Option<EventHashes>> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let (after, limit, now) = (i64::try_from(after).unwrap_or(i64::MAX), sql_limit(limit), self.now());
+        let statement = &self.statements.hashes.read;
+        let rows = self.read(statement, &[&app, &user, &session, &after, &limit, &now]).await?;
+        let Some(session) = HashedSession::read(key, &rows)? else {
+            return Ok(None);
+        };
+        let HashedSession { last, hashed, head, start, events } = session;
+        let page = EventHashes::new(start.base, start.hash(key), last, hashed).with_head(head);
+        Ok(Some(page.with_events(events)))
+    }
+
+    async fn hash_events(&self, limit: usize) -> Attempt<u64> {
+        let rows = self.read(&self.statements.hashes.unhashed, &[&sql_limit(SESSIONS_AT_ONCE)]).await?;
+        let mut filled = 0;
+        for row in &rows {
+            let place = || "a session without a running hash".to_owned();
+            let key = rows::stored_key(column(row, 0, place)?, column(row, 1, place)?, column(row, 2, place)?)?;
+            let left = limit.saturating_sub(usize::try_from(filled).unwrap_or(usize::MAX));
+            if left == 0 {
+                break;
+            }
+            filled += self.fill_hashes(&key, left).await?;
+        }
+        Ok(filled)
+    }
+}
+
+impl Postgres {
+    /// Computes the running hash of a session's next events, in one commit. Where events are missing it goes on over the
+    /// gap, which verification reports.
+    async fn fill_hashes(&self, key: &SessionKey, limit: usize) -> Attempt<u64> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let statements = &self.statements.hashes;
+        let (any_time, count) = (i64::MIN, sql_limit(limit));
+        let lease: Lease<'_> = self.connections.lease().await?;
+        let locks = [Step::new(&statements.lock, [param(&app), &user, &session, &any_time])];
+        let locked = lease.begin_with(&locks).await?.pop().unwrap_or_default();
+        let Some(row) = locked.first() else {
+            return Ok(0);
+        };
+        // Where the events begin that have none is in the locked row, and in that of the initial state.
+        let place = || format!("the session {key}");
+        let hashed: i64 = column(row, 0, place)?;
+        let base: i64 = column(row, 1, place)?;
+        let after = hashed.max(base);
+        let rows = lease.query(&statements.read, &[&app, &user, &session, &after, &count, &any_time]).await?;
+        let Some(found) = HashedSession::read(key, &rows)?.filter(|found| found.hashed < found.last) else {
+            return Ok(0);
+        };
+        let Unhashed { after, mut hash, is_start } = Unhashed::find(key, found.hashed, found.head, found.start);
+        if is_start {
+            lease.query(&statements.set_start, &[&app, &user, &session, &hash.as_bytes().as_slice()]).await?;
+        }
+        let (mut seqs, mut hashes) = (Vec::with_capacity(limit), Vec::with_capacity(limit));
+        for event in &found.events {
+            hash = hash.next(event.seq, &event.sent, &event.text);
+            seqs.push(i64::try_from(event.seq).unwrap_or(i64::MAX));
+            hashes.push(hash.as_bytes().to_vec());
+        }
+        // The last events may be missing.
+        let reached = match found.events.len() < limit {
+            true => i64::try_from(found.last).unwrap_or(i64::MAX),
+            false => seqs.last().copied().unwrap_or_else(|| i64::try_from(after).unwrap_or(i64::MAX)),
+        };
+        lease.query(&statements.set_events, &[&app, &user, &session, &seqs, &hashes]).await?;
+        lease.query(&statements.set_head, &[&app, &user, &session, &reached, &hash.as_bytes().as_slice()]).await?;
+        lease.commit().await?;
+        Ok((seqs.len() as u64).max(1))
+    }
+}
+
+/// What a session's rows say of its running hash, with a page of its events.
+struct HashedSession {
+    last: u64,
+    hashed: u64,
+    head: Option<RunningHash>,
+    start: StoredStart,
+    events: Vec<EventHash>,
+}
+
+impl HashedSession {
+    fn read(key: &SessionKey, rows: &[Row]) -> Result<Option<Self>> {
+        let Some(row) = rows.first() else {
+            return Ok(None);
+        };
+        let place = || format!("the session {key}");
+        let number = |at| rows::number(column(row, at, place)?, place);
+        let start = StoredStart { base: number(3)?, hash: running(row, 4, place)?, hashed: number(5)? };
+        let mut events = Vec::with_capacity(rows.len());
+        for row in rows {
+            let seq: Option<i64> = column(row, 6, place)?;
+            let Some(seq) = seq else { continue };
+            let place = || format!("the event {seq} of {key}");
+            let text: Vec<u8> = column(row, 8, place)?;
+            let text = text.try_into().map_err(|_| rows::damaged(place()))?;
+            let (seq, sent) = (rows::number(seq, place)?, column(row, 7, place)?);
+            events.push(EventHash::new(seq, sent, text, running(row, 9, place)?));
+        }
+        // -1 in a session without a running hash.
+        let hashed: i64 = column(row, 1, place)?;
+        let hashed = hashed.max(0).unsigned_abs();
+        Ok(Some(Self { last: number(0)?, hashed, head: running(row, 2, place)?, start, events }))
+    }
+}
+
+fn running(row: &Row, at: usize, place: impl Fn() -> String) -> Result<Option<RunningHash>> {
+    let bytes: Option<&[u8]> = column(row, at, &place)?;
+    RunningHash::stored(bytes, place)
+}

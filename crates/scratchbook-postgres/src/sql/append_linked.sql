@@ -1,0 +1,14 @@
+-- The running hash of each event: that of a session's first one continues what its row has, each other the one before it.
+-- `rest` has what is hashed of the later events, 72 bytes each, so that a step of the recursion reads nothing else.
+linked AS (
+    SELECT place, 1::bigint AS nth, {first} AS running_hash, pg_catalog.substring(hashed, 73) AS rest
+    FROM (
+        SELECT
+            place, (pg_catalog.array_agg(head))[1] AS head,
+            pg_catalog.string_agg(pg_catalog.int8send(seq) || hash || text_hash, ''::bytea ORDER BY nth) AS hashed
+        FROM written GROUP BY place
+    ) AS sessions
+    UNION ALL
+    SELECT place, nth + 1, {next}, pg_catalog.substring(rest, 73)
+    FROM linked WHERE pg_catalog.length(rest) > 0
+),
