@@ -203,7 +203,7 @@ async fn what_was_done_to_events_is_found_and_named(database: &impl Tables) {
     store.sessions.close().await.unwrap();
 }
 
-/// Whoever can write to the database can hash everything again. Only a hash that was noted elsewhere shows that.
+/// A person who can write to the database can hash everything again. Only a hash that was noted elsewhere shows that.
 async fn a_noted_hash_shows_a_log_that_was_made_over(database: &impl Tables) {
     let store = connect(&database.uri()).await.unwrap();
     let noted = filled(&store, "s", 10).await;
