@@ -16,7 +16,7 @@ use shuttle::future::{JoinHandle, block_on, spawn};
 use shuttle::thread;
 
 use crate::sync::{Arc, perhaps_dropped};
-use log::{Log, Outcome, Reader};
+use log::{Log, Outcome, RunReader};
 
 /// The events of the run: pieces of replies have no number.
 const EVENTS: [Option<u64>; 5] = [None, Some(1), Some(2), None, Some(3)];
@@ -36,7 +36,7 @@ fn write(log: &Arc<Log>) -> thread::JoinHandle<()> {
 }
 
 /// Reads to the end. Waits are given up and begun again.
-async fn read(mut reader: Reader) -> Vec<Option<u64>> {
+async fn read(mut reader: RunReader) -> Vec<Option<u64>> {
     let mut seen = Vec::new();
     loop {
         match perhaps_dropped(reader.next()).await {
