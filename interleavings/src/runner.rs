@@ -8,13 +8,19 @@ mod sync {
     pub(super) use crate::sync::{Arc, Mutex, MutexGuard, OwnedSemaphorePermit, PoisonError, Semaphore};
 }
 
-use scratchbook::agent::WhenBusy;
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::session::SessionKey;
 use shuttle::future::{JoinHandle, block_on, spawn};
 
 use crate::sync::{Arc, AtomicUsize, Ordering, perhaps_dropped, point};
 use session_lock::SessionLocks;
+
+/// What a run does if its session is busy: the enum of this name in the shipped crate leaves room for more variants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WhenBusy {
+    Queue,
+    Refuse,
+}
 
 /// Begins a run that may be given up while it waits. Its last append keeps the permit after the run is dropped.
 fn run(locks: &SessionLocks, key: &SessionKey, running: &Arc<AtomicUsize>, when_busy: WhenBusy) -> JoinHandle<bool> {

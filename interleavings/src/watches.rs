@@ -1,9 +1,9 @@
 //! Notices of commits.
 
-#[allow(dead_code)]
+#[allow(dead_code, unreachable_pub)]
 #[path = "../../crates/scratchbook-core/src/session/commit_scope.rs"]
 mod commit_scope;
-#[allow(dead_code)]
+#[allow(dead_code, unreachable_pub)]
 #[path = "../../crates/scratchbook-core/src/session/notices.rs"]
 mod notices;
 
