@@ -5,6 +5,7 @@
 mod stores;
 
 mod agent_config;
+mod agent_tools;
 mod agents;
 mod asking;
 mod beside;
@@ -22,6 +23,7 @@ mod instructions;
 mod layers;
 mod leaving;
 mod limits;
+mod logged;
 #[cfg(feature = "mysql")]
 mod mariadb;
 mod model_based;
@@ -31,6 +33,7 @@ mod overlay;
 mod pending;
 mod pieces;
 mod places;
+mod plugins;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod processes;
