@@ -1,17 +1,15 @@
 //! Promises of every model over HTTP of what fails on the way, shown on one of the Gemini API.
 
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use scratchbook::model::{LlmRequest, RemoteLlm};
 use scratchbook::{Content, ErrorKind, Result};
 use serde_json::json;
-use tracing::field::{Field, Visit};
-use tracing::{Event, Metadata, Subscriber, span};
 
 use super::gemini::{KEY, answers, failure, model};
 use super::server::{Answer, ModelServer};
+use crate::logged::Log;
 
 const SAID: &str = "something only the model is told";
 
