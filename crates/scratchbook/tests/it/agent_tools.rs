@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::TryStreamExt;
-use scratchbook::agent::{AgentTool, Plugin, RunConfig};
+use scratchbook::agent::{RunConfig, TraceConfig, TraceSink, TraceSpan};
 use scratchbook::layer::WithSecretKeys;
 use scratchbook::model::ScriptedLlm;
 use scratchbook::prelude::*;
@@ -303,4 +303,49 @@ async fn plugins_go_with_an_agent_tool_unless_it_is_told_otherwise() {
         let session = sessions.get_session(&key, &GetSessionConfig::default()).await.unwrap().unwrap();
         assert_eq!(session.state().get("turns"), Some(&json!(turns)));
     }
+}
+
+#[derive(Debug, Default)]
+struct Spans(std::sync::Mutex<Vec<TraceSpan>>);
+
+impl TraceSink for Spans {
+    fn record(&self, span: TraceSpan) {
+        self.0.lock().unwrap().push(span);
+    }
+}
+
+#[tokio::test]
+async fn the_spans_of_an_agent_tool_belong_to_the_calling_run() {
+    let inner = LlmAgent::builder("helper").model(ScriptedLlm::new(["ok"])).build().unwrap();
+    let spans = Arc::new(Spans::default());
+    let sink: Arc<dyn TraceSink> = spans.clone();
+    let runner =
+        Runner::builder("app", caller(calls_once(), AgentTool::new(inner).unwrap()), InMemorySessionService::new());
+    let runner = runner.tracing(TraceConfig::default().with_sink(sink)).auto_create_session().build().unwrap();
+    let events: Vec<_> = runner.run("u", "s", "go").try_collect().await.unwrap();
+    let spans = spans.0.lock().unwrap();
+    let named = |name: &str| spans.iter().find(|span| span.name == name).unwrap();
+    let (tool, helper) = (named("execute_tool helper"), named("invoke_agent helper"));
+    assert_eq!(helper.parent_span_id, Some(tool.span_id));
+    for span in spans.iter() {
+        assert_eq!((span.session.session_id(), span.trace_id), ("s", tool.trace_id), "{}", span.name);
+        assert_eq!(span.invocation_id, events[0].invocation_id, "{}", span.name);
+    }
+    let ids: std::collections::BTreeSet<_> = spans.iter().map(|span| span.span_id).collect();
+    assert_eq!(ids.len(), spans.len());
+}
+
+#[tokio::test]
+async fn agent_tools_of_agent_tools_pass_their_changes_all_the_way_out() {
+    let tool = acting(|context| context.state().increment("user:depth", 1));
+    let mut agent = helper(tool, "ok");
+    for level in 0..6 {
+        let call = LlmResponse::call(agent.name(), json!({"request": "go"}));
+        let model = ScriptedLlm::new([call, format!("level {level}").as_str().into()]);
+        let name = format!("level{level}");
+        agent = LlmAgent::builder(name).model(model).tool(AgentTool::new(agent).unwrap()).build().unwrap();
+    }
+    let events = run(agent, InMemorySessionService::new(), "go").await;
+    assert_eq!(json!(events[1].actions.state_delta), json!({"user:depth": 1}));
+    assert_eq!(response(&events[1]), json!({"result": "level 4"}));
 }

@@ -4,9 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use futures_util::TryStreamExt;
-use scratchbook::agent::{
-    FunctionAgent, InvocationContext, LoggingPlugin, Plugin, RunConfig, SequentialAgent, ToolCall,
-};
+use scratchbook::agent::{FunctionAgent, InvocationContext, LoggingPlugin, RunConfig, ToolCall};
 use scratchbook::model::{LlmRequest, ScriptedLlm};
 use scratchbook::prelude::*;
 use serde_json::{Map, Value, json};

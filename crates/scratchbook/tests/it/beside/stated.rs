@@ -40,7 +40,7 @@ const STATED: [Stated; 29] = [
         row: "writes of a tool that fails, if an `on_tool_error` callback answers",
         case: r#"{"agent": {"kind": "llm", "name": "root", "script": [{"calls": [["act", {"set": {"a": 1}, "fails": "no"}]]}],
             "callbacks": {"before_tool": [{"set": {"b": 2}}], "on_tool_error": [{"set": {"c": 3}, "give": "never mind"}]}}}"#,
-        theirs: &["root: act?", r#"root: act={"result":"never mind"} {"a":1,"b":2,"c":3}"#, "root: root is done"],
+        theirs: &["root: act?", r#"root: act={"result":"never mind"} {"b":2,"a":1,"c":3}"#, "root: root is done"],
         ours: &["root: act?", r#"root: act={"result":"never mind"} {"c":3}"#, "root: root is done"],
     },
     Stated {
