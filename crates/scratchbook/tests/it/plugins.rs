@@ -151,7 +151,7 @@ async fn plugins_are_called_in_their_order_and_before_the_agents_own_callbacks()
         .model(ScriptedLlm::new(["hi"]))
         .before_model(move |_, request| {
             own.lock().unwrap().push("own before_model".to_owned());
-            async { Ok(ControlFlow::Continue(request)) }
+            async move { Ok(ControlFlow::Continue(request)) }
         })
         .build()
         .unwrap();

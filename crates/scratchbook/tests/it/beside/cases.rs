@@ -27,6 +27,9 @@ use serde_json::{Map, Value, json};
 
 use crate::generate::Dice;
 
+/// A call of a tool that fails.
+const TOOL_FAILS: &str = r#"["act",{"fails""#;
+
 pub(super) fn case(seed: u64) -> Value {
     let mut cases = Cases { dice: Dice::new(seed), agents: 0, writes: 0 };
     let mut place = Place {
@@ -171,9 +174,8 @@ impl Cases {
         let hands_over = calls.contains("agent_name");
         let calls_missing = calls.contains(r#"["missing""#) || calls.contains(r#"["transfer_to_agent",{}]"#);
         let waits = calls.contains("later_");
-        let tools_fail = calls.contains(r#",{"fails""#);
-        let fails =
-            json!(script.iter().filter(|answer| answer.get("fails").is_some()).collect::<Vec<_>>()) != json!([]);
+        let tools_fail = calls.contains(TOOL_FAILS);
+        let fails = script.iter().any(|answer| answer.get("fails").is_some());
         let mut agent = json!({"kind": "llm", "name": name, "sub_agents": below, "script": script});
         if !agent_tools.is_empty() {
             agent["agent_tools"] = json!(agent_tools);
@@ -209,7 +211,7 @@ impl Cases {
             .unwrap()
             .iter()
             .any(|answer| answer.get("text").is_some() && answer.get("calls").is_some());
-        if self.dice.one_in(3) && !speaks_beside {
+        if self.dice.one_in(3) && !speaks_beside && !(place.is_tool && answers_first) {
             agent["output_key"] = match answers_first {
                 true => json!(format!("said_{name}")),
                 false => json!(self.one_of(&place.writes)),
@@ -258,7 +260,7 @@ impl Cases {
         let name = format!("p{number}");
         let text = case.to_string();
         let (tools_fail, waits) =
-            (text.contains(r#",{"fails""#) || text.contains(r#"["missing""#), text.contains(r#"["later""#));
+            (text.contains(TOOL_FAILS) || text.contains(r#"["missing""#), text.contains(r#"["later""#));
         let fails = text.contains(r#"{"fails":"no answer"#);
         let hands_over = text.contains("agent_name");
         let kinds = [
