@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicUsize;
 
 use super::answered_calls::{AnsweredCalls, Caller};
 use super::reading::{Needed, from_last_summary, is_unlimited};
-use super::session_lock::RunPermit;
+use super::session_lock::{RunPermit, within_run};
 use super::{RunConfig, RunRequest, RunnerCore};
 use crate::agent::{
     Agent, Invocation, InvocationContext, InvocationState, PastEvents, RunCompaction, TurnCounts, catch_panic,
@@ -42,7 +42,7 @@ impl RunnerCore {
             let session = self.session(&key, &request).await?;
             let seq = session.seq();
             if std::mem::take(&mut is_new) && !self.plugins.is_empty() {
-                self.pass_message(&session, &mut request).await?;
+                within_run(permit, self.pass_message(&session, &mut request)).await?;
             }
             let shown = (!self.plugins.is_empty()).then(|| session.clone());
             match self.try_start(session, &key, &request, permit).await {

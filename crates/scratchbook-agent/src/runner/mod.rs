@@ -274,7 +274,7 @@ impl Runner {
             let begun = inner.start(key, request, &permit).await?;
             if let Some((_, context)) = begun.last() {
                 let context = context.clone();
-                let mut events = Box::pin(catch_panics(inner.events(begun, &permit)));
+                let mut events = Box::pin(catch_panics(in_run(Arc::clone(&permit), inner.events(begun, &permit))));
                 while let Some(item) = events.next().await {
                     match item {
                         Ok(event) => yield event,
@@ -314,8 +314,7 @@ impl RunnerCore {
                 return;
             }
             for (agent, context) in begun {
-                let events = in_run(Arc::clone(&permit), trace::run(&agent, &context));
-                let mut events = pin!(catch_panics(events));
+                let mut events = pin!(catch_panics(trace::run(&agent, &context)));
                 while let Some(item) = events.next().await {
                     let (event, failure) = match item {
                         Ok(event) => (Some(event), None),
