@@ -33,6 +33,7 @@
 //! - [`agent`] has agents that call models, agents that run other agents, and the contexts of callbacks and tools.
 //! - [`instruction`] has templates that are filled from the state.
 //! - [`model`] has the trait of models, and a scripted model for tests.
+//! - [`plugin`] has the trait of plugins: callbacks for all agents of a runner.
 //! - [`runner`] runs agents on sessions, one run at a time per session.
 //! - [`tool`] has the trait of tools, and tools made from functions.
 //! - `config`, with the feature of that name, reads agents from YAML files of ADK's Agent Config.
@@ -46,6 +47,7 @@ pub mod config;
 pub mod credentials;
 pub mod instruction;
 pub mod model;
+pub mod plugin;
 pub mod runner;
 pub mod tool;
 pub mod trace;

@@ -9,7 +9,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method};
 use axum::routing::any;
-use scratchbook::agent::{TraceConfig, TraceSink};
+use scratchbook::agent::{Plugin, TraceConfig, TraceSink};
 use scratchbook::environment::{Environment, SystemEnvironment};
 use scratchbook::session::Watches;
 use scratchbook::{Agent, Error, ErrorKind, Result, Runner, Store};
@@ -66,6 +66,7 @@ pub struct ServerBuilder {
     max_waiting_runs: usize,
     resumable: bool,
     tracing: TraceConfig,
+    plugins: Vec<Arc<dyn Plugin>>,
     surfaces: Vec<Surface>,
     has_inspector: bool,
 }
@@ -187,6 +188,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Adds a plugin to all hosted apps.
+    #[must_use]
+    pub fn plugin(mut self, plugin: impl Plugin) -> Self {
+        self.plugins.push(Arc::new(plugin));
+        self
+    }
+
     /// Serves only these surfaces; by default, all are served. Paths of the other surfaces answer 404. `/health`,
     /// `/health/ready` and `/metrics` belong to no surface.
     #[must_use]
@@ -206,7 +214,7 @@ impl ServerBuilder {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` if two apps have the same name, or an app's name is invalid; if no surface is served, or the
+    /// `InvalidArgument` if two apps or two plugins have the same name, or an app's name is invalid; if no surface is served, or the
     /// dev interface without ADK's surface, which it calls; if an expression for origins is invalid; if a file of the
     /// login or of TLS is invalid, or the dev interface is not in its folder. Also the errors of reading these files.
     pub fn build(self) -> Result<Server> {
@@ -228,6 +236,7 @@ impl ServerBuilder {
                 .artifacts(Arc::clone(&store.artifacts))
                 .environment(Arc::clone(&environment))
                 .tracing(tracing.clone());
+            let runner = self.plugins.iter().fold(runner, |runner, plugin| runner.plugin(Arc::clone(plugin)));
             if self.resumable { runner.resumable() } else { runner }
         })?;
         let dev_ui = dev_ui.map(DevUi::new).transpose()?;
@@ -295,6 +304,7 @@ impl Server {
             max_waiting_runs: MAX_WAITING_RUNS,
             resumable: false,
             tracing: TraceConfig::default(),
+            plugins: Vec::new(),
             surfaces: Surface::ALL.to_vec(),
             has_inspector: true,
         }

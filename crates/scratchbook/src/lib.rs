@@ -72,8 +72,9 @@ pub mod agent {
     #[doc(hidden)]
     pub use scratchbook_agent::credentials;
     pub use scratchbook_agent::instruction::InstructionTemplate;
+    pub use scratchbook_agent::plugin::{LoggingPlugin, Plugin};
     pub use scratchbook_agent::runner::{RunConfig, RunRequest, Runner, RunnerBuilder, WhenBusy};
-    pub use scratchbook_agent::tool::{FunctionTool, Tool, ToolConfirmation};
+    pub use scratchbook_agent::tool::{AgentTool, FunctionTool, Tool, ToolConfirmation};
     pub use scratchbook_agent::trace::{TARGET as TRACE_TARGET, TraceConfig, TraceSink, TraceSpan};
 }
 
@@ -130,8 +131,8 @@ pub mod store {
 pub mod prelude {
     #[cfg(feature = "agent")]
     pub use crate::agent::{
-        Agent, CallbackContext, FunctionTool, LlmAgent, LoopAgent, ParallelAgent, ReadonlyContext, RunRequest, Runner,
-        SequentialAgent, ToolContext,
+        Agent, AgentTool, CallbackContext, FunctionTool, LlmAgent, LoopAgent, ParallelAgent, Plugin, ReadonlyContext,
+        RunRequest, Runner, SequentialAgent, ToolContext,
     };
     pub use crate::artifact::ArtifactService;
     pub use crate::content::{Content, Part};
@@ -203,6 +204,7 @@ mod documents {
         Models = "/docs/agents/models.md",
         Operations = "/docs/state/operations.md",
         Past = "/docs/history/past.md",
+        Plugins = "/docs/agents/plugins.md",
         Resuming = "/docs/agents/resuming.md",
         RewindAndFork = "/docs/history/rewind-and-fork.md",
         Schemas = "/docs/state/schemas.md",

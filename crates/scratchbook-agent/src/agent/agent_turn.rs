@@ -29,47 +29,64 @@ pub(super) fn drive(first: AgentTurn) -> EventStream {
     Box::pin(async_stream::try_stream! {
         let mut finished = Vec::new();
         let mut next = resume_turn(first, &mut finished);
-        while let Some(AgentTurn { callbacks, context, mut events, span: _span }) = next.take() {
-            let mut before = callbacks.run_before(&context).await;
-            if let Some(event) = before.event.take() {
-                yield event;
-            }
-            let answered = before.finish()?;
-            let mut progress = TurnProgress::of(&context);
-            while !answered && let Some(item) = events.next().await {
-                match item {
-                    Ok(event) => {
-                        yield progress.add(event, &context);
-                    }
-                    Err(error) => {
-                        if !error.is_reported() {
-                            yield failure_event(&context, &error);
+        loop {
+            while let Some(AgentTurn { callbacks, context, mut events, span: _span }) = next.take() {
+                let mut before = callbacks.run_before(&context).await;
+                let mut progress = TurnProgress::of(&context);
+                if let Some(event) = before.event.take() {
+                    yield progress.add(event, &context);
+                }
+                let answered = match before.finish() {
+                    Ok(answered) => answered,
+                    Err(error) => Err(callbacks.report(error, &context).await)?,
+                };
+                // A callback that hands over does so in place of the agent's turn.
+                let is_over = answered || progress.handed_to.is_some();
+                while !is_over && let Some(item) = events.next().await {
+                    match item {
+                        Ok(event) => {
+                            yield progress.add(event, &context);
                         }
-                        Err(error.reported())?;
+                        Err(error) => {
+                            if !error.is_reported() {
+                                yield failure_event(&context, &error);
+                            }
+                            Err(callbacks.report(error.reported(), &context).await)?;
+                        }
                     }
                 }
+                if let Some(event) = progress.end_event(&context) {
+                    yield event;
+                }
+                match progress.next_turn(&context) {
+                    Ok(turn) => next = turn,
+                    Err(error) => {
+                        yield failure_event(&context, &error);
+                        Err(callbacks.report(error.reported(), &context).await)?;
+                    }
+                }
+                if !answered {
+                    finished.push((callbacks, context));
+                }
             }
-            if let Some(event) = progress.end_event(&context) {
-                yield event;
+            let Some((callbacks, context)) = finished.pop() else {
+                break;
+            };
+            let mut after = callbacks.run_after(&context).await;
+            let mut progress = TurnProgress::of(&context);
+            if let Some(event) = after.event.take() {
+                yield progress.add(event, &context);
             }
-            if answered {
-                continue;
-            }
-            finished.push((callbacks, context.clone()));
-            match progress.next_turn(&context) {
+            let next_turn = after.finish().and_then(|_| progress.next_turn(&context));
+            match next_turn {
                 Ok(turn) => next = turn,
                 Err(error) => {
-                    yield failure_event(&context, &error);
-                    Err(error.reported())?;
+                    if !error.is_reported() {
+                        yield failure_event(&context, &error);
+                    }
+                    Err(callbacks.report(error.reported(), &context).await)?;
                 }
             }
-        }
-        while let Some((callbacks, context)) = finished.pop() {
-            let mut after = callbacks.run_after(&context).await;
-            if let Some(event) = after.event.take() {
-                yield event;
-            }
-            after.finish()?;
         }
     })
 }
@@ -158,10 +175,29 @@ fn turn_of(agent: &dyn super::Agent, context: &InvocationContext) -> AgentTurn {
     let turn = match agent.as_llm_agent() {
         Some(agent) => agent.turn(&context),
         None => {
-            AgentTurn { callbacks: AgentCallbacks::default(), events: agent.run(context.clone()), context, span: None }
+            let events = agent.run(context.clone());
+            AgentTurn { callbacks: callbacks_around(agent, &context), events, context, span: None }
         }
     };
     AgentTurn { span: Some(span), ..turn }
+}
+
+/// Runs an agent's turn, with the callbacks of plugins around it.
+pub(crate) fn run_agent(agent: &Arc<dyn super::Agent>, context: InvocationContext) -> EventStream {
+    let events = agent.run(context.clone());
+    if agent.calls_plugins() || context.plugins().is_empty() {
+        return events;
+    }
+    let context = context.for_agent(agent.name());
+    drive(AgentTurn { callbacks: callbacks_around(agent.as_ref(), &context), context, events, span: None })
+}
+
+/// Returns the plugins' callbacks around an agent that does not call them itself.
+fn callbacks_around(agent: &dyn super::Agent, context: &InvocationContext) -> AgentCallbacks {
+    match agent.calls_plugins() {
+        true => AgentCallbacks::default(),
+        false => context.plugins().around(&AgentCallbacks::default()),
+    }
 }
 
 /// Returns the events unchanged, but turns a panic into an error.
@@ -172,7 +208,7 @@ pub(crate) fn catch_panics(events: EventStream) -> impl Stream<Item = Result<Eve
 }
 
 /// Returns the outcome unchanged, but turns a panic into an error.
-pub(super) async fn catch_panic<T>(what: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
+pub(crate) async fn catch_panic<T>(what: &str, work: impl Future<Output = Result<T>>) -> Result<T> {
     let outcome = AssertUnwindSafe(work).catch_unwind().await;
     outcome.unwrap_or_else(|_| Err(Error::internal(format!("{what} panicked"))))
 }

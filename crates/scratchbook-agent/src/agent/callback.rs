@@ -18,17 +18,17 @@ use scratchbook_core::content::Content;
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::event::Event;
 
-type AgentCallback = Arc<dyn Fn(CallbackContext) -> BoxFuture<'static, Result<Option<Content>>> + Send + Sync>;
-type BeforeModel = Arc<
-    dyn Fn(CallbackContext, LlmRequest) -> BoxFuture<'static, Result<ControlFlow<LlmResponse, LlmRequest>>>
-        + Send
-        + Sync,
->;
-pub(super) type AfterModel =
-    Arc<dyn Fn(CallbackContext, LlmResponse) -> BoxFuture<'static, Result<LlmResponse>> + Send + Sync>;
-type BeforeTool =
-    Arc<dyn Fn(ToolContext, ToolCall) -> BoxFuture<'static, Result<ControlFlow<Value, ToolCall>>> + Send + Sync>;
-type AfterTool = Arc<dyn Fn(ToolContext, ToolCall, Value) -> BoxFuture<'static, Result<Value>> + Send + Sync>;
+/// A function that starts a callback.
+type Callback<Args, T> = Arc<dyn Fn(Args) -> BoxFuture<'static, T> + Send + Sync>;
+
+type AgentCallback = Callback<(CallbackContext,), Result<Option<Content>>>;
+type AgentErrorCallback = Callback<(InvocationContext, Arc<Error>), ()>;
+type BeforeModel = Callback<(CallbackContext, LlmRequest), Result<ControlFlow<LlmResponse, LlmRequest>>>;
+type AfterModel = Callback<(CallbackContext, LlmResponse), Result<ControlFlow<LlmResponse, LlmResponse>>>;
+pub(super) type OnModelError = Callback<(CallbackContext, LlmRequest, Arc<Error>), Result<Option<LlmResponse>>>;
+type BeforeTool = Callback<(ToolContext, ToolCall), Result<ControlFlow<Value, ToolCall>>>;
+type AfterTool = Callback<(ToolContext, ToolCall, Value), Result<ControlFlow<Value, Value>>>;
+type OnToolError = Callback<(ToolContext, ToolCall, Arc<Error>), Result<Option<Value>>>;
 
 /// A tool call, as its callbacks receive it.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,8 +43,10 @@ pub struct ToolCall {
 /// content ends the sequence.
 #[derive(Clone, Default)]
 pub(crate) struct AgentCallbacks {
-    before: Vec<AgentCallback>,
-    after: Vec<AgentCallback>,
+    pub(crate) before: Vec<AgentCallback>,
+    pub(crate) after: Vec<AgentCallback>,
+    /// Called if the turn fails. Only plugins have such callbacks.
+    pub(crate) on_error: Vec<AgentErrorCallback>,
 }
 
 /// Generates the builder methods that add callbacks before and after an agent's turn; they store the callbacks in a
@@ -85,7 +87,7 @@ impl AgentCallbacks {
         F: Fn(CallbackContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Option<Content>>> + Send + 'static,
     {
-        self.before.push(Arc::new(move |context| Box::pin(callback(context))));
+        self.before.push(Arc::new(move |(context,)| Box::pin(callback(context))));
     }
 
     pub(crate) fn after<F, Fut>(&mut self, callback: F)
@@ -93,12 +95,32 @@ impl AgentCallbacks {
         F: Fn(CallbackContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Option<Content>>> + Send + 'static,
     {
-        self.after.push(Arc::new(move |context| Box::pin(callback(context))));
+        self.after.push(Arc::new(move |(context,)| Box::pin(callback(context))));
+    }
+
+    /// Returns these callbacks followed by others.
+    pub(crate) fn and(mut self, others: &Self) -> Self {
+        self.before.extend_from_slice(&others.before);
+        self.after.extend_from_slice(&others.after);
+        self.on_error.extend_from_slice(&others.on_error);
+        self
     }
 
     /// Returns only the callbacks after the turn.
     pub(super) fn after_only(self) -> Self {
         Self { before: Vec::new(), ..self }
+    }
+
+    /// Reports the error with which the turn ends.
+    pub(super) async fn report(&self, error: Error, context: &InvocationContext) -> Error {
+        if self.on_error.is_empty() {
+            return error;
+        }
+        let error = Arc::new(error);
+        for callback in &self.on_error {
+            callback((context.clone(), Arc::clone(&error))).await;
+        }
+        unshared(error)
     }
 
     pub(super) async fn run_before(&self, context: &InvocationContext) -> CallbackOutcome {
@@ -143,7 +165,7 @@ async fn run(callbacks: &[AgentCallback], context: &InvocationContext) -> Callba
     let mut outcome = CallbackOutcome::default();
     for callback in callbacks {
         let layer = pending.layer(Visibility::Everyone);
-        match callback(CallbackContext::with_layer(Arc::clone(&layer), context)).await {
+        match callback((CallbackContext::with_layer(Arc::clone(&layer), context),)).await {
             Ok(None) => {}
             Ok(content) => {
                 outcome.answered = true;
@@ -168,13 +190,21 @@ async fn run(callbacks: &[AgentCallback], context: &InvocationContext) -> Callba
     }
 }
 
-/// Callbacks before and after model calls and tool calls, in the order in which they were added.
+/// Callbacks around model calls and tool calls, in the order in which they were added. A plugin's and an agent's have
+/// the same form, so that a call has one sequence of callbacks: the plugins', then the agent's own.
 #[derive(Clone, Default)]
 pub(crate) struct ModelCallbacks {
     pub(crate) before_model: Vec<BeforeModel>,
     pub(crate) after_model: Vec<AfterModel>,
+    pub(crate) on_model_error: Vec<OnModelError>,
     pub(crate) before_tool: Vec<BeforeTool>,
     pub(crate) after_tool: Vec<AfterTool>,
+    pub(crate) on_tool_error: Vec<OnToolError>,
+}
+
+/// Returns an error that callbacks have received. If one of them has kept it, a copy is returned.
+pub(super) fn unshared(error: Arc<Error>) -> Error {
+    Arc::try_unwrap(error).unwrap_or_else(|kept| kept.again())
 }
 
 impl fmt::Debug for AgentCallbacks {
@@ -188,8 +218,10 @@ impl fmt::Debug for ModelCallbacks {
         f.debug_struct("ModelCallbacks")
             .field("before_model", &self.before_model.len())
             .field("after_model", &self.after_model.len())
+            .field("on_model_error", &self.on_model_error.len())
             .field("before_tool", &self.before_tool.len())
             .field("after_tool", &self.after_tool.len())
+            .field("on_tool_error", &self.on_tool_error.len())
             .finish()
     }
 }

@@ -12,6 +12,7 @@ use super::node::{Node, TurnCounts};
 use super::pending_event::PendingEvent;
 use super::resume::PastEvents;
 use crate::instruction::InstructionTemplate;
+use crate::plugin::Plugins;
 use crate::runner::RunConfig;
 use crate::trace::{OpenSpan, RunTrace, SpanParent};
 use scratchbook_core::artifact::ArtifactService;
@@ -39,7 +40,8 @@ pub(crate) struct Invocation {
     pub(crate) turn_counts: TurnCounts,
     /// Whether the run records checkpoints, from which it can be resumed.
     pub(crate) resumable: bool,
-    pub(crate) trace: RunTrace,
+    pub(crate) trace: Arc<RunTrace>,
+    pub(crate) plugins: Arc<Plugins>,
 }
 
 /// A run, as one agent receives it. It is cheap to clone, and its data is shared with all other agents of the run.
@@ -159,6 +161,12 @@ impl InvocationContext {
         self.invocation.user_content.as_ref()
     }
 
+    /// Returns the service that stores the run's artifacts, if there is one.
+    #[must_use]
+    pub fn artifact_service(&self) -> Option<&Arc<dyn ArtifactService>> {
+        self.invocation.artifacts.as_ref()
+    }
+
     /// Returns the configuration of the run.
     #[must_use]
     pub fn run_config(&self) -> &RunConfig {
@@ -200,17 +208,25 @@ impl InvocationContext {
         Arc::clone(&self.invocation.environment)
     }
 
-    pub(crate) fn trace(&self) -> &RunTrace {
+    pub(crate) fn trace(&self) -> &Arc<RunTrace> {
         &self.invocation.trace
     }
 
-    pub(crate) fn span_parent(&self) -> Option<&SpanParent> {
-        self.span.as_deref()
+    pub(crate) fn plugins(&self) -> &Arc<Plugins> {
+        &self.invocation.plugins
+    }
+
+    pub(crate) fn span_parent(&self) -> Option<&Arc<SpanParent>> {
+        self.span.as_ref()
     }
 
     /// Returns the same run, with a span that contains all spans that begin from now on.
     pub(crate) fn within(&self, span: &OpenSpan) -> Self {
-        Self { span: Some(Arc::new(span.as_parent())), ..self.clone() }
+        self.within_parent(Some(Arc::new(span.as_parent())))
+    }
+
+    pub(crate) fn within_parent(&self, span: Option<Arc<SpanParent>>) -> Self {
+        Self { span, ..self.clone() }
     }
 
     pub(crate) fn tree(&self) -> &AgentTree {
@@ -252,11 +268,11 @@ impl InvocationContext {
         Err(Error::new(ErrorKind::ResourceExhausted, message))
     }
 
-    pub(super) async fn load_artifact(&self, filename: &str) -> Result<Option<Part>> {
-        self.artifacts()?.load_artifact(self.session_key(), filename, None).await
+    pub(super) async fn load_artifact(&self, filename: &str, version: Option<u64>) -> Result<Option<Part>> {
+        self.artifacts()?.load_artifact(self.session_key(), filename, version).await
     }
 
-    pub(super) fn artifacts(&self) -> Result<&dyn ArtifactService> {
+    pub(crate) fn artifacts(&self) -> Result<&dyn ArtifactService> {
         self.invocation.artifacts.as_deref().ok_or_else(|| {
             Error::new(
                 ErrorKind::FailedPrecondition,
@@ -331,7 +347,7 @@ impl ReadonlyContext {
             if texts.contains_key(name) {
                 continue;
             }
-            if let Some(part) = self.invocation.load_artifact(name).await? {
+            if let Some(part) = self.invocation.load_artifact(name, None).await? {
                 texts.insert(name.to_owned(), text_of(name, part)?);
             }
         }

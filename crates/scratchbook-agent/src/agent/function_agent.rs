@@ -59,10 +59,15 @@ impl Agent for FunctionAgent {
         &self.description
     }
 
+    fn calls_plugins(&self) -> bool {
+        true
+    }
+
     fn run(&self, context: InvocationContext) -> EventStream {
         let context = context.for_turn(&self.name);
         let events = (self.function)(context.clone());
-        drive(AgentTurn { callbacks: AgentCallbacks::default(), context, events, span: None })
+        let callbacks = context.plugins().around(&AgentCallbacks::default());
+        drive(AgentTurn { callbacks, context, events, span: None })
     }
 }
 

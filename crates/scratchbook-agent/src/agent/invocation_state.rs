@@ -132,6 +132,18 @@ impl InvocationState {
         self.lock().layers.retain(|other| other.id != layer);
     }
 
+    /// Drops a layer and its changes, and opens an empty one in its place. Late writes to the dropped layer are refused.
+    pub(crate) fn replace(&self, layer: LayerId) -> LayerId {
+        let mut inner = self.lock();
+        inner.opened += 1;
+        let id = LayerId(inner.opened);
+        if let Some(layer) = inner.layer(layer) {
+            layer.id = id;
+            layer.changes.clear();
+        }
+        id
+    }
+
     /// Drops a layer's changes and keeps the layer.
     pub(crate) fn clear(&self, layer: LayerId) {
         if let Some(layer) = self.lock().layer(layer) {

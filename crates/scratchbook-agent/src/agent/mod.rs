@@ -47,7 +47,8 @@ pub use workflow::{
 };
 pub use write_context::{CallbackContext, ToolContext};
 
-pub(crate) use agent_turn::catch_panics;
+pub(crate) use agent_turn::{catch_panic, catch_panics, run_agent};
+pub(crate) use callback::{AgentCallbacks, ModelCallbacks};
 pub(crate) use compaction::{Compactor, RunCompaction};
 pub(crate) use confirmation::{ConfirmationProgress, is_request, progress};
 pub(crate) use context::Invocation;
@@ -83,6 +84,13 @@ pub trait Agent: fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// Returns whether [`run`](Self::run) itself calls the callbacks of plugins around the agent's turn, as the agents of
+    /// this crate do. Around every other agent they are called from outside.
+    #[doc(hidden)]
+    fn calls_plugins(&self) -> bool {
+        false
+    }
+
     /// Runs the agent's turn. Code after a yield sees the state in which the yielded event is committed. If the stream
     /// yields an error, the run ends.
     fn run(&self, context: InvocationContext) -> EventStream;
@@ -104,6 +112,10 @@ impl<A: Agent + ?Sized> Agent for Arc<A> {
 
     fn as_llm_agent(&self) -> Option<&LlmAgent> {
         (**self).as_llm_agent()
+    }
+
+    fn calls_plugins(&self) -> bool {
+        (**self).calls_plugins()
     }
 
     fn run(&self, context: InvocationContext) -> EventStream {

@@ -64,6 +64,16 @@ impl PendingEvent {
         self.layers().retain(|other| !Arc::ptr_eq(other, layer));
     }
 
+    /// Drops a layer and everything written to it, and opens a new one in its place among the layers.
+    pub(crate) fn replace_layer(&self, layer: &Arc<EventLayer>) -> Arc<EventLayer> {
+        let id = self.context.invocation_state().replace(layer.id);
+        let new = Arc::new(EventLayer { id, actions: Mutex::default() });
+        for kept in self.layers().iter_mut().filter(|kept| Arc::ptr_eq(kept, layer)) {
+            *kept = Arc::clone(&new);
+        }
+        new
+    }
+
     /// Moves a layer from another pending event to this one.
     pub(crate) fn move_layer_from(&self, other: &Self, layer: &Arc<EventLayer>) {
         self.context.invocation_state().carry(layer.id, &self.id);

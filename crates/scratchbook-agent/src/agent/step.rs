@@ -8,14 +8,14 @@ use std::sync::Arc;
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
 
-use super::callback::AfterModel;
+use super::callback::{OnModelError, unshared};
 use super::compaction::SummaryPermit;
 use super::confirmation;
 use super::context::InvocationContext;
 use super::empty_answer::mark_empty;
 use super::history::CLIENT_ID_PREFIX;
 use super::invocation_state::Visibility;
-use super::llm_agent::{LlmAgentDefinition, without_code_fence};
+use super::llm_agent::LlmAgentDefinition;
 use super::pending_event::PendingEvent;
 use super::piece_changes::with_changes_in_pieces;
 use super::tool_step::{ToolCalls, tool_step};
@@ -27,7 +27,6 @@ use crate::trace::OpenSpan;
 use scratchbook_core::content::{Content, Part};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::event::Event;
-use scratchbook_core::json;
 
 /// Runs steps until the final event, or until another agent takes over. Before the first model call, the turn runs
 /// confirmed calls and calls that an interrupted run has left.
@@ -93,6 +92,8 @@ impl StepResult {
             return None;
         }
         self.is_final = event.is_final_response();
+        // A callback around the model may hand over. The calls of the answer are run first.
+        self.hands_over |= event.actions.transfer_to_agent.is_some();
         Some(ToolCalls::of(event)).filter(|calls| !calls.is_empty())
     }
 
@@ -159,16 +160,13 @@ impl LlmAgentDefinition {
         mut request: LlmRequest,
         pending: &PendingEvent,
         context: &InvocationContext,
-    ) -> Result<ModelOutput<'_>> {
-        for callback in &self.callbacks.before_model {
+    ) -> Result<ModelOutput> {
+        for callback in context.plugins().model.before_model.iter().chain(&self.callbacks.before_model) {
             let layer = pending.layer(Visibility::Everyone);
-            let called = callback(CallbackContext::with_layer(Arc::clone(&layer), context), request);
+            let called = callback((CallbackContext::with_layer(Arc::clone(&layer), context), request));
             match called.await.inspect_err(|_| pending.drop_layer(&layer))? {
                 ControlFlow::Continue(next) => request = next,
-                ControlFlow::Break(response) => {
-                    let responses = Box::pin(stream::iter([Ok(response)]));
-                    return Ok(ModelOutput { responses, after_model: &[], span: None });
-                }
+                ControlFlow::Break(response) => return Ok(ModelOutput::of_callback(Ok(response))),
             }
         }
         context.count_llm_call()?;
@@ -176,21 +174,68 @@ impl LlmAgentDefinition {
         let span = Some(OpenSpan::of_model(context, &request));
         let name = model.name().to_owned();
         let blame = move |error: Error| error.context(format!("the model '{name}'"));
+        let is_recoverable = self.error_callbacks(context).next().is_some();
+        let recoverable = is_recoverable.then(|| request.clone());
         let responses = Box::pin(model.generate(request).map(move |response| response.map_err(&blame)));
-        Ok(ModelOutput { responses, after_model: &self.callbacks.after_model, span })
+        Ok(ModelOutput { responses, is_model: true, recoverable, span })
     }
 
-    /// Builds the event of a model's response, with the changes by callbacks and by `output_key`.
-    async fn event(
+    fn error_callbacks<'a>(&'a self, context: &'a InvocationContext) -> impl Iterator<Item = &'a OnModelError> {
+        context.plugins().model.on_model_error.iter().chain(&self.callbacks.on_model_error)
+    }
+
+    /// Returns the response of the first callback that answers in place of a failed model call, or else the error.
+    async fn recover(
+        &self,
+        request: Option<&LlmRequest>,
+        error: Error,
+        pending: &PendingEvent,
+        context: &InvocationContext,
+    ) -> Result<LlmResponse> {
+        let Some(request) = request else {
+            return Err(error);
+        };
+        let error = Arc::new(error);
+        for callback in self.error_callbacks(context) {
+            let layer = pending.layer(Visibility::Everyone);
+            let own = CallbackContext::with_layer(Arc::clone(&layer), context);
+            let called = callback((own, request.clone(), Arc::clone(&error))).await;
+            if let Some(response) = called.inspect_err(|_| pending.drop_layer(&layer))? {
+                return Ok(response);
+            }
+        }
+        Err(unshared(error))
+    }
+
+    /// Builds the event of a model's response. Each callback after the model receives the response of the one before
+    /// it; a plugin may end the sequence.
+    async fn model_event(
         &self,
         mut response: LlmResponse,
-        after_model: &[AfterModel],
         pending: &PendingEvent,
         context: &InvocationContext,
     ) -> Result<Event> {
-        for (place, callback) in after_model.iter().enumerate() {
-            response = callback(CallbackContext::with_layer(pending.piece_layer(place), context), response).await?;
+        let original = (response.partial, response.turn_complete, response.usage_metadata.clone());
+        let callbacks = context.plugins().model.after_model.iter().chain(&self.callbacks.after_model);
+        for (place, callback) in callbacks.enumerate() {
+            let own = CallbackContext::with_layer(pending.piece_layer(place), context);
+            response = match callback((own, response)).await? {
+                ControlFlow::Continue(next) => next,
+                ControlFlow::Break(last) => {
+                    response = last;
+                    break;
+                }
+            };
         }
+        // A replacement says nothing about whether the model has more to say, or about what its call has used.
+        response.partial = response.partial.or(original.0);
+        response.turn_complete = response.turn_complete.or(original.1);
+        response.usage_metadata = response.usage_metadata.or(original.2);
+        self.event(response, pending, context)
+    }
+
+    /// Builds the event of a response, with the changes by callbacks and by `output_key`.
+    fn event(&self, mut response: LlmResponse, pending: &PendingEvent, context: &InvocationContext) -> Result<Event> {
         mark_empty(&mut response, context.run_config());
         let mut event = response.into_event();
         if event.is_partial() {
@@ -240,11 +285,7 @@ impl LlmAgentDefinition {
         let value = match &self.output_schema {
             None => Value::String(text),
             Some(_) if text.trim().is_empty() => return Ok(()),
-            Some(output) => {
-                let value = json::from_str(without_code_fence(&text)).map_err(|e| e.context("the model's answer"))?;
-                (output.check)(&value)?;
-                value
-            }
+            Some(output) => output.parse(&text)?,
         };
         match &self.output_key {
             Some(key) => CallbackContext::new(pending, context).state().set(key, value),
@@ -254,17 +295,20 @@ impl LlmAgentDefinition {
 }
 
 /// The responses of a model, or of a callback that answers in its place.
-struct ModelOutput<'a> {
+struct ModelOutput {
     responses: LlmStream,
-    /// The callbacks after the model. They are not called for a callback's answer.
-    after_model: &'a [AfterModel],
+    /// Whether these are the model's. Callbacks after the model are not called for a callback's answer.
+    is_model: bool,
+    /// The request, if there are callbacks that may answer in place of a failed call.
+    recoverable: Option<LlmRequest>,
     /// The span of the call. It stays open until the event of the whole answer exists.
     span: Option<OpenSpan>,
 }
 
-impl ModelOutput<'_> {
-    fn failed(error: Error) -> Self {
-        Self { responses: Box::pin(stream::iter([Err(error)])), after_model: &[], span: None }
+impl ModelOutput {
+    /// Returns the answer or the failure of a callback before the model.
+    fn of_callback(outcome: Result<LlmResponse>) -> Self {
+        Self { responses: Box::pin(stream::iter([outcome])), is_model: false, recoverable: None, span: None }
     }
 }
 
@@ -281,16 +325,25 @@ fn model_step(
         let request = request::request(&agent, model.as_ref(), &tools, &context).await?;
         let mut pending = context.pending_event();
         let said = agent.ask(model.as_ref(), request, &pending, &context).await;
-        let ModelOutput { mut responses, after_model, mut span } = said.unwrap_or_else(ModelOutput::failed);
-        let mut answered = false;
-        while let Some(response) = responses.next().await {
-            let event = match response {
-                Ok(response) => {
-                    if let Some(span) = span.as_mut().filter(|_| response.partial != Some(true)) {
-                        span.answered(&response);
-                    }
-                    agent.event(response, after_model, &pending, &context).await
+        let said = said.unwrap_or_else(|error| ModelOutput::of_callback(Err(error)));
+        let ModelOutput { mut responses, is_model, recoverable, mut span } = said;
+        let (mut answered, mut failed) = (false, false);
+        while !failed && let Some(response) = responses.next().await {
+            failed = response.is_err();
+            if let Some(span) = &mut span {
+                match &response {
+                    Ok(response) if response.partial != Some(true) => span.answered(response),
+                    Ok(_) => {}
+                    Err(error) => span.failed(error),
                 }
+            }
+            let response = match response {
+                Err(error) => agent.recover(recoverable.as_ref(), error, &pending, &context).await,
+                response => response,
+            };
+            let event = match response {
+                Ok(response) if is_model => agent.model_event(response, &pending, &context).await,
+                Ok(response) => agent.event(response, &pending, &context),
                 Err(error) => Err(error),
             };
             if let Some(mut span) = span.take_if(|_| !event.as_ref().is_ok_and(Event::is_partial)) {

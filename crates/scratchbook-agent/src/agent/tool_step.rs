@@ -5,12 +5,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use futures_util::future::{join_all, ready};
+use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
 use tracing::Instrument;
 
 use super::agent_turn::catch_panic;
-use super::callback::ToolCall;
+use super::callback::{ToolCall, unshared};
 use super::confirmation::{self, ConfirmationCheck};
 use super::context::InvocationContext;
 use super::invocation_state::Visibility;
@@ -99,25 +99,27 @@ async fn run_calls<'a>(
         // Layers are in the order of the calls, so if two calls change one key, the later call's change counts.
         let layer = pending.layer(Visibility::OwnLayer);
         let id = call.id.as_deref().unwrap_or_default();
-        let tool_context =
-            ToolContext::new(Arc::clone(&layer), context, id).with_confirmation(calls.confirmations.get(id).cloned());
         let name = call.name.as_deref().unwrap_or_default();
         let description = tool.map(|tool| tool.declaration().description.clone());
         async move {
             let mut span = OpenSpan::of_tool(context, name, description.as_deref(), id);
-            let work = match tool {
-                Some(tool) => run_call(agent, tool.as_ref(), tool_context, call).instrument(span.span()).boxed(),
-                None => ready(Err(unknown_tool(call, tools))).boxed(),
+            let within = context.within(&span);
+            let mut run = CallRun { agent, tool, tools, pending, layer, context: &within, call };
+            let confirmation = calls.confirmations.get(id).cloned();
+            let work = run.run(confirmation).instrument(span.span());
+            let (answer, is_kept) = match catch_panic(&format!("the tool '{name}'"), work.boxed()).await {
+                Ok(answer) => (answer, true),
+                Err(error) => (Err(error), false),
             };
-            let answer = catch_panic(&format!("the tool '{name}'"), work).await;
             if let Err(error) = &answer {
                 span.failed(error);
             }
             span.end();
-            match &answer {
+            let layer = run.layer;
+            match is_kept {
                 // The changes of a successful call become visible; those of a failed call are dropped.
-                Ok(_) => context.invocation_state().publish(layer.id),
-                Err(_) => pending.drop_layer(&layer),
+                true => context.invocation_state().publish(layer.id),
+                false => pending.drop_layer(&layer),
             }
             CallResult { call, is_long_running: tool.is_some_and(|tool| tool.is_long_running()), layer, answer, span }
         }
@@ -221,37 +223,104 @@ fn response_events(
     Ok(events)
 }
 
-/// Runs one call: the callbacks before it, the check for the user's consent, the tool, and the callbacks after it. If a
-/// callback before the tool answers, the callbacks after it receive that answer like the tool's own.
-async fn run_call(
-    agent: &LlmAgentDefinition,
-    tool: &dyn Tool,
-    context: ToolContext,
-    call: &FunctionCall,
-) -> Result<Value> {
-    let name = call.name.clone().unwrap_or_default();
-    let mut call = ToolCall { name, args: call.args.clone().unwrap_or_default() };
-    let mut answered = None;
-    for callback in &agent.callbacks.before_tool {
-        match callback(context.clone(), call.clone()).await? {
-            ControlFlow::Continue(next) => call = next,
-            ControlFlow::Break(answer) => {
-                answered = Some(answer);
-                break;
+/// A call that is running.
+struct CallRun<'a> {
+    agent: &'a LlmAgentDefinition,
+    tool: Option<&'a Arc<dyn Tool>>,
+    tools: &'a [Arc<dyn Tool>],
+    pending: &'a PendingEvent,
+    /// The layer that the call writes to. If the tool fails, callbacks get another one.
+    layer: Arc<EventLayer>,
+    context: &'a InvocationContext,
+    call: &'a FunctionCall,
+}
+
+impl CallRun<'_> {
+    /// Runs the call: the callbacks before it, the check for the user's consent, the tool, and the callbacks after it.
+    /// If a callback before the tool answers, the callbacks after it receive that answer like the tool's own. Returns
+    /// the tool's error if callbacks have received it and none has answered.
+    ///
+    /// # Errors
+    ///
+    /// The error of a call of which nothing is kept.
+    async fn run(&mut self, confirmation: Option<ToolConfirmation>) -> Result<Result<Value>> {
+        let own = &self.agent.callbacks;
+        let plugins = &self.context.plugins().model;
+        let mut context = self.tool_context(&confirmation);
+        let name = self.call.name.clone().unwrap_or_default();
+        let mut call = ToolCall { name, args: self.call.args.clone().unwrap_or_default() };
+        let mut answered = None;
+        for callback in plugins.before_tool.iter().chain(&own.before_tool) {
+            match callback((context.clone(), call.clone())).await? {
+                ControlFlow::Continue(next) => call = next,
+                ControlFlow::Break(answer) => {
+                    answered = Some(answer);
+                    break;
+                }
             }
         }
+        let mut answer = match answered {
+            Some(answer) => answer,
+            None => match self.ask_tool(&call, &context).await {
+                Ok(ToolAnswer::Answered(answer)) => answer,
+                Ok(ToolAnswer::Held(answer)) => return Ok(Ok(answer)),
+                Err(error) if plugins.on_tool_error.is_empty() && own.on_tool_error.is_empty() => return Err(error),
+                Err(error) => {
+                    self.layer = self.pending.replace_layer(&self.layer);
+                    context = self.tool_context(&confirmation);
+                    match self.recover(&call, &context, error).await? {
+                        Ok(answer) if self.tool.is_some() => answer,
+                        // The callbacks after a tool do not concern a tool that does not exist.
+                        recovered => return Ok(recovered),
+                    }
+                }
+            },
+        };
+        for callback in plugins.after_tool.iter().chain(&own.after_tool) {
+            match callback((context.clone(), call.clone(), answer)).await? {
+                ControlFlow::Continue(next) => answer = next,
+                ControlFlow::Break(last) => return Ok(Ok(last)),
+            }
+        }
+        Ok(Ok(answer))
     }
-    let mut answer = match answered {
-        Some(answer) => answer,
-        None => match confirmation::check(tool, &call.args, &context).await? {
-            ConfirmationCheck::Held(answer) => return Ok(answer),
-            ConfirmationCheck::Passed => tool.run(call.args.clone(), context.clone()).await?,
-        },
-    };
-    for callback in &agent.callbacks.after_tool {
-        answer = callback(context.clone(), call.clone(), answer).await?;
+
+    /// Returns the answer of the first callback that answers in place of a failed tool, or else the tool's error.
+    async fn recover(&self, call: &ToolCall, context: &ToolContext, error: Error) -> Result<Result<Value>> {
+        let error = Arc::new(error);
+        let plugins = &self.context.plugins().model.on_tool_error;
+        for callback in plugins.iter().chain(&self.agent.callbacks.on_tool_error) {
+            if let Some(answer) = callback((context.clone(), call.clone(), Arc::clone(&error))).await? {
+                return Ok(Ok(answer));
+            }
+        }
+        Ok(Err(unshared(error)))
     }
-    Ok(answer)
+
+    fn tool_context(&self, confirmation: &Option<ToolConfirmation>) -> ToolContext {
+        let id = self.call.id.as_deref().unwrap_or_default();
+        ToolContext::new(Arc::clone(&self.layer), self.context, id).with_confirmation(confirmation.clone())
+    }
+
+    /// Runs the tool, unless the user has to agree first.
+    async fn ask_tool(&self, call: &ToolCall, context: &ToolContext) -> Result<ToolAnswer> {
+        let Some(tool) = self.tool else {
+            return Err(unknown_tool(self.call, self.tools));
+        };
+        let work = async {
+            Ok(match confirmation::check(tool.as_ref(), &call.args, context).await? {
+                ConfirmationCheck::Held(answer) => ToolAnswer::Held(answer),
+                ConfirmationCheck::Passed => ToolAnswer::Answered(tool.run(call.args.clone(), context.clone()).await?),
+            })
+        };
+        catch_panic(&format!("the tool '{}'", call.name), work).await
+    }
+}
+
+/// The answer of a tool, or the answer in its place while the user has not agreed.
+enum ToolAnswer {
+    Answered(Value),
+    Held(Value),
 }
 
 /// Returns the error for a call of an unknown tool, in ADK's words.

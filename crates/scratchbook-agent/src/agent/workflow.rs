@@ -110,10 +110,14 @@ macro_rules! workflow_agent {
                 &self.sub_agents
             }
 
+            fn calls_plugins(&self) -> bool {
+                true
+            }
+
             fn run(&self, context: InvocationContext) -> EventStream {
                 let context = context.for_turn(&self.name);
                 let events = self.turn(context.clone());
-                drive(AgentTurn { callbacks: self.callbacks.clone(), context, events, span: None })
+                drive(AgentTurn { callbacks: context.plugins().around(&self.callbacks), context, events, span: None })
             }
         }
     };

@@ -13,6 +13,7 @@ use crate::tool::ToolConfirmation;
 use scratchbook_core::artifact::ArtifactVersion;
 use scratchbook_core::content::Part;
 use scratchbook_core::error::Result;
+use scratchbook_core::event::EventActions;
 
 /// A run, as a callback receives it: a [`ReadonlyContext`] with writable state.
 ///
@@ -49,8 +50,36 @@ impl CallbackContext {
     /// `FailedPrecondition` if the runner has no artifact service; and as for
     /// [`save_artifact`](scratchbook_core::artifact::ArtifactService::save_artifact) of the service.
     pub async fn save_artifact(&self, filename: &str, artifact: Part) -> Result<u64> {
-        let artifacts = self.readonly.invocation.artifacts()?;
-        let version = artifacts.save_artifact(self.session_key(), filename, artifact, Map::new()).await?;
+        self.save_artifact_with_metadata(filename, artifact, Map::new()).await
+    }
+
+    /// Saves an artifact like [`save_artifact`](Self::save_artifact), with custom metadata, which
+    /// [`get_artifact_version`](Self::get_artifact_version) returns.
+    ///
+    /// ```
+    /// use scratchbook::prelude::*;
+    /// use serde_json::{Map, Value, json};
+    ///
+    /// # async fn example(context: ToolContext) -> Result<()> {
+    /// let metadata: Map<String, Value> = [("source".to_owned(), json!("scan"))].into_iter().collect();
+    /// let version = context.save_artifact_with_metadata("invoice.txt", Part::text("12.50"), metadata).await?;
+    /// let saved = context.get_artifact_version("invoice.txt", Some(version)).await?;
+    /// assert_eq!(saved.map(|saved| saved.custom_metadata["source"].clone()), Some(json!("scan")));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`save_artifact`](Self::save_artifact).
+    pub async fn save_artifact_with_metadata(
+        &self,
+        filename: &str,
+        artifact: Part,
+        custom_metadata: Map<String, Value>,
+    ) -> Result<u64> {
+        let invocation = self.invocation();
+        let version =
+            invocation.artifacts()?.save_artifact(self.session_key(), filename, artifact, custom_metadata).await?;
         note_version(&mut self.layer.actions().artifact_delta, filename.to_owned(), version);
         Ok(version)
     }
@@ -61,7 +90,29 @@ impl CallbackContext {
     ///
     /// As for [`save_artifact`](Self::save_artifact).
     pub async fn load_artifact(&self, filename: &str) -> Result<Option<Part>> {
-        self.readonly.invocation.load_artifact(filename).await
+        self.invocation().load_artifact(filename, None).await
+    }
+
+    /// Returns one version of an artifact, counted from 0, or `None` if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// As for [`save_artifact`](Self::save_artifact).
+    pub async fn load_artifact_version(&self, filename: &str, version: u64) -> Result<Option<Part>> {
+        self.invocation().load_artifact(filename, Some(version)).await
+    }
+
+    /// Returns the metadata of one version of an artifact, by default of the newest; `None` if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// As for [`save_artifact`](Self::save_artifact).
+    pub async fn get_artifact_version(&self, filename: &str, version: Option<u64>) -> Result<Option<ArtifactVersion>> {
+        let mut versions = self.list_artifact_versions(filename).await?;
+        Ok(match version {
+            Some(version) => versions.into_iter().find(|found| found.version == version),
+            None => versions.pop(),
+        })
     }
 
     /// Returns the names of all artifacts that the session can load.
@@ -70,7 +121,7 @@ impl CallbackContext {
     ///
     /// As for [`save_artifact`](Self::save_artifact).
     pub async fn list_artifacts(&self) -> Result<Vec<String>> {
-        self.readonly.invocation.artifacts()?.list_artifacts(self.session_key()).await
+        self.invocation().artifacts()?.list_artifacts(self.session_key()).await
     }
 
     /// Returns the versions of an artifact.
@@ -79,12 +130,58 @@ impl CallbackContext {
     ///
     /// As for [`save_artifact`](Self::save_artifact).
     pub async fn list_artifact_versions(&self, filename: &str) -> Result<Vec<ArtifactVersion>> {
-        self.readonly.invocation.artifacts()?.list_artifact_versions(self.session_key(), filename).await
+        self.invocation().artifacts()?.list_artifact_versions(self.session_key(), filename).await
     }
 
     /// Ends the loop that runs the agent, after this iteration.
     pub fn escalate(&self) {
         self.layer.actions().escalate = Some(true);
+    }
+
+    /// Hands the conversation to another agent: from a tool after the tool has returned, from a callback around a model
+    /// call after this step, from a callback before or after an agent's turn in place of the turn or after it.
+    pub fn transfer_to_agent(&self, agent_name: impl Into<String>) {
+        self.layer.actions().transfer_to_agent = Some(agent_name.into());
+    }
+
+    /// Returns the changes and actions that this callback or tool call has added to its event so far.
+    ///
+    /// # Errors
+    ///
+    /// None in practice: the changes were checked when they were written.
+    pub fn actions(&self) -> Result<EventActions> {
+        let mut actions = self.layer.actions().clone();
+        actions.state_delta = self.state.delta()?;
+        Ok(actions)
+    }
+
+    /// Changes the actions that this callback or tool call adds to its event, also those without a method of their own.
+    /// The state delta is empty at first; changes added to it are made as by [`ContextState::update`].
+    ///
+    /// ```
+    /// use scratchbook::prelude::*;
+    ///
+    /// # fn example(context: CallbackContext) -> Result<()> {
+    /// context.update_actions(|actions| actions.transfer_reason = Some("billing".to_owned()))?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`ContextState::update`]; the actions are then unchanged.
+    pub fn update_actions(&self, change: impl FnOnce(&mut EventActions)) -> Result<()> {
+        let mut actions = self.layer.actions().clone();
+        change(&mut actions);
+        let delta = std::mem::take(&mut actions.state_delta);
+        if !delta.is_empty() {
+            self.state.update(&delta)?;
+        }
+        *self.layer.actions() = actions;
+        Ok(())
+    }
+
+    pub(crate) fn invocation(&self) -> &InvocationContext {
+        &self.readonly.invocation
     }
 }
 
@@ -152,14 +249,14 @@ impl ToolContext {
         self.context.layer.actions().requested_tool_confirmations.insert(id, json!(request));
     }
 
-    /// Hands the conversation to another agent after the tool has returned.
-    pub fn transfer_to_agent(&self, agent_name: impl Into<String>) {
-        self.context.layer.actions().transfer_to_agent = Some(agent_name.into());
-    }
-
     /// Sets the agent's answer, which ends the agent's turn after the tool has returned.
     pub(crate) fn set_model_response(&self, answer: Value) {
         self.context.layer.actions().set_model_response = Some(answer.into());
+    }
+
+    /// Takes back [`skip_summarization`](Self::skip_summarization).
+    pub(crate) fn summarize(&self) {
+        self.context.layer.actions().skip_summarization = Some(false);
     }
 
     /// Leaves the tool's response as it is: the model is not called to summarize it.

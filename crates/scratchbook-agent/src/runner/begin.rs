@@ -5,10 +5,11 @@ use std::sync::atomic::AtomicUsize;
 
 use super::answered_calls::{AnsweredCalls, Caller};
 use super::reading::{Needed, from_last_summary, is_unlimited};
-use super::session_lock::RunPermit;
-use super::{RunRequest, RunnerCore};
+use super::session_lock::{RunPermit, within_run};
+use super::{RunConfig, RunRequest, RunnerCore};
 use crate::agent::{
-    Agent, Invocation, InvocationContext, InvocationState, PastEvents, RunCompaction, TurnCounts, live_backward,
+    Agent, Invocation, InvocationContext, InvocationState, PastEvents, RunCompaction, TurnCounts, catch_panic,
+    live_backward,
 };
 use crate::trace::RunTrace;
 use scratchbook_core::content::Content;
@@ -31,14 +32,19 @@ impl RunnerCore {
     pub(super) async fn start(
         &self,
         key: SessionKey,
-        request: RunRequest,
+        mut request: RunRequest,
         permit: &Arc<RunPermit>,
     ) -> Result<StartedAgents> {
         let mut pauses = retry_pauses();
         let mut seen = None;
+        let mut is_new = true;
         loop {
             let session = self.session(&key, &request).await?;
             let seq = session.seq();
+            if std::mem::take(&mut is_new) && !self.plugins.is_empty() {
+                within_run(permit, self.pass_message(&session, &mut request)).await?;
+            }
+            let shown = (!self.plugins.is_empty()).then(|| session.clone());
             match self.try_start(session, &key, &request, permit).await {
                 // Another process may have answered the same call in the meantime, so the session is read again.
                 Err(error) if error.kind() == ErrorKind::Conflict && seen != Some(seq) => {
@@ -48,9 +54,77 @@ impl RunnerCore {
                     };
                     tokio::time::sleep(pause).await;
                 }
-                started => return started,
+                Ok(started) => return Ok(started),
+                Err(error) => {
+                    if let Some(session) = shown {
+                        let RunRequest { invocation_id, message, config, .. } = request;
+                        let context = self.context(session, invocation_id, message, &config);
+                        self.plugins.on_run_error(&context, &error).await;
+                    }
+                    return Err(error);
+                }
             }
         }
+    }
+
+    /// Passes the user's message through the plugins. The run has its id from then on.
+    async fn pass_message(&self, session: &Session, request: &mut RunRequest) -> Result<()> {
+        let Some(message) = request.message.take() else {
+            return Ok(());
+        };
+        let id = request.invocation_id.take().filter(|id| !id.is_empty()).unwrap_or_else(|| self.new_invocation_id());
+        request.invocation_id = Some(id.clone());
+        // A message that answers calls belongs to the run that made them.
+        let answered = AnsweredCalls::of(&message, &live(session.events())).ok().and_then(|answered| answered.run);
+        let context = self.context(session.clone(), answered.or(Some(id)), Some(message.clone()), &request.config);
+        let context = context.for_agent(self.tree.root().name());
+        match catch_panic("a plugin", self.plugins.on_user_message(&context, message)).await {
+            Ok(message) => {
+                request.message = Some(message);
+                Ok(())
+            }
+            Err(error) => {
+                self.plugins.on_run_error(&context, &error).await;
+                Err(error)
+            }
+        }
+    }
+
+    fn new_invocation_id(&self) -> String {
+        format!("e-{}", self.environment.new_id())
+    }
+
+    /// Returns the context of a run on a session, for nobody in particular.
+    fn context(
+        &self,
+        session: Session,
+        id: Option<String>,
+        user_content: Option<Content>,
+        config: &RunConfig,
+    ) -> InvocationContext {
+        let id = id.unwrap_or_else(|| self.new_invocation_id());
+        let trace = match &self.outer {
+            Some(outer) => Arc::clone(&outer.trace),
+            None => Arc::new(RunTrace::new(self.tracing.clone(), session.key().clone(), id.clone())),
+        };
+        let invocation = Invocation {
+            id,
+            key: session.key().clone(),
+            tree: Arc::clone(&self.tree),
+            artifacts: self.artifacts.clone(),
+            environment: Arc::clone(&self.environment),
+            user_content,
+            config: config.clone(),
+            llm_calls: AtomicUsize::new(0),
+            compacting: self.compactor.clone().map(RunCompaction::new),
+            turn_counts: TurnCounts::default(),
+            resumable: self.resumable,
+            trace,
+            plugins: Arc::clone(&self.plugins),
+            state: InvocationState::new(session),
+        };
+        let context = InvocationContext::new(Arc::new(invocation), "user");
+        context.within_parent(self.outer.as_ref().and_then(|outer| outer.span.clone()))
     }
 
     async fn try_start(
@@ -76,22 +150,8 @@ impl RunnerCore {
             answered.check_branches()?;
         }
         let id = answered.run.as_ref().or(given).cloned();
-        let invocation = Invocation {
-            id: id.unwrap_or_else(|| format!("e-{}", self.environment.new_id())),
-            key: key.clone(),
-            tree: Arc::clone(&self.tree),
-            artifacts: self.artifacts.clone(),
-            environment: Arc::clone(&self.environment),
-            user_content: earlier.as_ref().and_then(|earlier| earlier.message.clone()).or_else(|| message.cloned()),
-            config: request.config.clone(),
-            llm_calls: AtomicUsize::new(0),
-            compacting: self.compactor.clone().map(RunCompaction::new),
-            turn_counts: TurnCounts::default(),
-            resumable: self.resumable,
-            trace: RunTrace::new(self.tracing.clone()),
-            state: InvocationState::new(session),
-        };
-        let context = InvocationContext::new(Arc::new(invocation), "user");
+        let message = earlier.as_ref().and_then(|earlier| earlier.message.clone()).or_else(|| message.cloned());
+        let context = self.context(session, id, message, &request.config);
         if answered.is_settled {
             return Ok(Vec::new());
         }

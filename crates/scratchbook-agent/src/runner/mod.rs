@@ -5,6 +5,7 @@ mod answered_calls;
 mod begin;
 mod compaction;
 mod confirming;
+mod nested;
 mod options;
 mod reading;
 mod session_lock;
@@ -19,6 +20,7 @@ use serde_json::{Map, Value};
 use crate::agent::{
     Agent, AgentTree, Compactor, EventStream, EventsCompactionConfig, InvocationContext, catch_panics, failure_event,
 };
+use crate::plugin::{Plugin, Plugins};
 use crate::trace::{self, TraceConfig};
 use scratchbook_core::artifact::ArtifactService;
 use scratchbook_core::environment::{Environment, SystemEnvironment};
@@ -33,6 +35,9 @@ pub use options::{RunConfig, RunRequest, WhenBusy};
 
 pub(crate) use session_lock::inherit_run;
 
+pub(crate) use nested::{NestedRun, OuterRun};
+
+use begin::StartedAgents;
 use compaction::is_summary;
 use session_lock::{RunPermit, SessionLocks, in_run};
 
@@ -77,6 +82,9 @@ struct RunnerCore {
     compactor: Option<Arc<Compactor>>,
     resumable: bool,
     tracing: TraceConfig,
+    plugins: Arc<Plugins>,
+    /// The run whose tool runs this runner's agent.
+    outer: Option<OuterRun>,
     locks: SessionLocks,
 }
 
@@ -92,6 +100,7 @@ pub struct RunnerBuilder {
     events_compaction: Option<EventsCompactionConfig>,
     resumable: bool,
     tracing: TraceConfig,
+    plugins: Vec<Arc<dyn Plugin>>,
 }
 
 impl RunnerBuilder {
@@ -142,6 +151,13 @@ impl RunnerBuilder {
         self
     }
 
+    /// Adds a [plugin](Plugin): callbacks for all agents, which run before the agents' own.
+    #[must_use]
+    pub fn plugin(mut self, plugin: impl Plugin) -> Self {
+        self.plugins.push(Arc::new(plugin));
+        self
+    }
+
     /// Sets where the spans of runs are sent and what exported spans contain.
     #[must_use]
     pub fn tracing(mut self, tracing: TraceConfig) -> Self {
@@ -161,7 +177,8 @@ impl RunnerBuilder {
     /// # Errors
     ///
     /// `InvalidArgument` if the app name is invalid, if two agents of the tree have the same name, if an agent's name
-    /// is not an identifier or is `user`, or if compaction has no trigger or no summarizer.
+    /// is not an identifier or is `user`, if two plugins have the same name, or if compaction has no trigger or no
+    /// summarizer.
     pub fn build(self) -> Result<Runner> {
         check_id("app name", &self.app_name)?;
         let compactor = self.events_compaction.map(|config| Compactor::new(config, self.agent.as_ref())).transpose()?;
@@ -175,6 +192,8 @@ impl RunnerBuilder {
             compactor: compactor.map(Arc::new),
             resumable: self.resumable,
             tracing: self.tracing,
+            plugins: Arc::new(Plugins::new(self.plugins)?),
+            outer: None,
             locks: SessionLocks::default(),
         };
         Ok(Runner { inner: Arc::new(inner) })
@@ -195,6 +214,7 @@ impl Runner {
             events_compaction: None,
             resumable: false,
             tracing: TraceConfig::default(),
+            plugins: Vec::new(),
         }
     }
 
@@ -253,10 +273,49 @@ impl Runner {
             let key = key?;
             let permit = inner.locks.begin(&key, request.config.when_busy).await?;
             let begun = inner.start(key, request, &permit).await?;
-            let last = begun.last().map(|(_, context)| context.clone());
+            if let Some((_, context)) = begun.last() {
+                let context = context.clone();
+                let mut events = Box::pin(catch_panics(in_run(Arc::clone(&permit), inner.events(begun, &permit))));
+                while let Some(item) = events.next().await {
+                    match item {
+                        Ok(event) => yield event,
+                        Err(error) => {
+                            inner.plugins.on_run_error(&context, &error).await;
+                            Err(error)?;
+                        }
+                    }
+                }
+                drop(events);
+                // The run is over, so the next one may begin. A reader waits for the summary only if it reads the
+                // stream to its end.
+                drop(permit);
+                if let Some(summary) = match context.compacting() {
+                    Some(compacting) => compacting.after_run(&context).await,
+                    None => None,
+                } {
+                    inner.commit_summary(&context, summary, None).await;
+                }
+            }
+        })
+    }
+}
+
+impl RunnerCore {
+    /// Runs the agents of a run, and the plugins' callbacks around it.
+    fn events(self: &Arc<Self>, begun: StartedAgents, permit: &Arc<RunPermit>) -> EventStream {
+        let (inner, permit) = (Arc::clone(self), Arc::clone(permit));
+        Box::pin(async_stream::try_stream! {
+            let Some((_, of_run)) = begun.first().cloned() else {
+                return;
+            };
+            if let Some(content) = inner.plugins.before_run(&of_run).await? {
+                let answer = Event { author: "model".to_owned(), content: Some(content), ..Event::default() };
+                yield inner.commit_output(&of_run, answer, &permit).await?;
+                inner.plugins.after_run(&of_run).await?;
+                return;
+            }
             for (agent, context) in begun {
-                let events = in_run(Arc::clone(&permit), trace::run(&agent, &context));
-                let mut events = pin!(catch_panics(events));
+                let mut events = pin!(catch_panics(trace::run(&agent, &context)));
                 while let Some(item) = events.next().await {
                     let (event, failure) = match item {
                         Ok(event) => (Some(event), None),
@@ -266,7 +325,7 @@ impl Runner {
                     };
                     match event {
                         Some(event) if is_summary(&event) => inner.commit_summary(&context, event, Some(&permit)).await,
-                        Some(event) => match inner.commit(&context, event, &permit).await {
+                        Some(event) => match inner.commit_output(&context, event, &permit).await {
                             Ok(event) => yield event,
                             Err(error) => {
                                 // The agent cannot report this error, so it is reported here. If the report cannot be
@@ -285,19 +344,24 @@ impl Runner {
                     }
                 }
             }
-            // The run is over, so the next one may begin. A reader waits for the summary only if it reads the stream to
-            // its end.
-            drop(permit);
-            if let Some((context, compacting)) = last.as_ref().and_then(|last| Some((last, last.compacting()?)))
-                && let Some(summary) = compacting.after_run(context).await
-            {
-                inner.commit_summary(context, summary, None).await;
-            }
+            inner.plugins.after_run(&of_run).await?;
         })
     }
-}
 
-impl RunnerCore {
+    /// Appends an event of the run's output, as plugins leave it.
+    async fn commit_output(
+        &self,
+        context: &InvocationContext,
+        mut event: Event,
+        permit: &Arc<RunPermit>,
+    ) -> Result<Event> {
+        if !self.plugins.is_empty() {
+            self.complete(&mut event, context);
+            event = self.plugins.on_event(context, event).await?;
+        }
+        self.commit(context, event, permit).await
+    }
+
     /// Appends an event and returns it as stored. A piece of a streamed answer is returned without `temp:` changes.
     async fn commit(&self, context: &InvocationContext, event: Event, permit: &Arc<RunPermit>) -> Result<Event> {
         self.commit_with(context, event, permit, AppendOptions::default()).await
@@ -310,18 +374,7 @@ impl RunnerCore {
         permit: &Arc<RunPermit>,
         options: AppendOptions,
     ) -> Result<Event> {
-        add_metadata(&mut event, &context.run_config().custom_metadata);
-        // The event gets its id and time here, so that the append can be retried.
-        if event.id.is_empty() {
-            event.id = self.environment.new_id();
-        }
-        event.timestamp.get_or_insert_with(|| self.environment.now());
-        if event.author.is_empty() {
-            context.agent_name().clone_into(&mut event.author);
-        }
-        if event.invocation_id.is_empty() {
-            context.invocation_id().clone_into(&mut event.invocation_id);
-        }
+        self.complete(&mut event, context);
         if event.is_partial() {
             let delta = &mut event.actions.state_delta;
             delta.retain(|key| Scope::split(key).0 != Scope::Temp);
@@ -332,6 +385,22 @@ impl RunnerCore {
         let committed = self.append(context.session_key().clone(), event, options, Some(Arc::clone(permit))).await?;
         context.invocation_state().committed(&committed, &temp);
         Ok(Event::clone(&committed.event))
+    }
+
+    /// Sets what an event of a run lacks: its id, time, author, run, and the run's metadata. The append can then be
+    /// retried.
+    fn complete(&self, event: &mut Event, context: &InvocationContext) {
+        add_metadata(event, &context.run_config().custom_metadata);
+        if event.id.is_empty() {
+            event.id = self.environment.new_id();
+        }
+        event.timestamp.get_or_insert_with(|| self.environment.now());
+        if event.author.is_empty() {
+            context.agent_name().clone_into(&mut event.author);
+        }
+        if event.invocation_id.is_empty() {
+            context.invocation_id().clone_into(&mut event.invocation_id);
+        }
     }
 
     /// Appends an event in a separate task. If the run is dropped, the append is therefore completed, and the session's

@@ -122,6 +122,11 @@ pub(super) fn in_run(permit: Arc<RunPermit>, events: EventStream) -> EventStream
     Box::pin(InRun { permit, events })
 }
 
+/// Makes a future part of a run.
+pub(super) fn within_run<F: Future>(permit: &Arc<RunPermit>, future: F) -> impl Future<Output = F::Output> {
+    CURRENT.scope(Arc::clone(permit), future)
+}
+
 struct InRun {
     permit: Arc<RunPermit>,
     events: EventStream,

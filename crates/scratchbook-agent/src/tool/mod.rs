@@ -1,5 +1,6 @@
 //! Tools that models may call.
 
+mod agent_tool;
 mod confirmation;
 mod function_tool;
 mod set_model_response;
@@ -15,6 +16,7 @@ use crate::agent::ToolContext;
 use crate::model::FunctionDeclaration;
 use scratchbook_core::error::Result;
 
+pub use agent_tool::AgentTool;
 pub use confirmation::ToolConfirmation;
 pub use function_tool::FunctionTool;
 

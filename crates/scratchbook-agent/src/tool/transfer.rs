@@ -56,7 +56,8 @@ impl Tool for TransferTool {
 
     async fn run(&self, args: Map<String, Value>, context: ToolContext) -> Result<Value> {
         let Some(name) = args.get("agent_name") else {
-            return Err(Error::invalid(NO_NAME));
+            // ADK answers such a call itself, so the callbacks for failures do not receive it.
+            return Ok(json!({"error": NO_NAME}));
         };
         let name = name.as_str().unwrap_or_default();
         if !self.targets.iter().any(|target| target == name) {

@@ -10,27 +10,30 @@ use tracing::field::Empty;
 use tracing::{Span, info_span};
 
 use super::{TARGET, TraceConfig, TraceSink, TraceSpan, messages};
-use crate::agent::{Agent, EventStream, InvocationContext};
+use crate::agent::{Agent, EventStream, InvocationContext, run_agent};
 use crate::model::{LlmRequest, LlmResponse};
 use scratchbook_core::environment::Environment;
 use scratchbook_core::error::Error;
 use scratchbook_core::event::Event;
+use scratchbook_core::session::SessionKey;
 
-/// The trace of a run.
+/// The trace of a run. The runs of agents that are tools of its agents belong to it.
 #[derive(Debug)]
 pub(crate) struct RunTrace {
     config: TraceConfig,
+    session: SessionKey,
+    invocation_id: String,
     trace_id: u128,
     /// The number of spans so far, from which span ids are made.
     next: AtomicU64,
 }
 
 impl RunTrace {
-    pub(crate) fn new(config: TraceConfig) -> Self {
+    pub(crate) fn new(config: TraceConfig, session: SessionKey, invocation_id: String) -> Self {
         // Ids have to differ from all other ids of this process and of other processes. They need not be unpredictable.
         let random = || u128::from(RandomState::new().hash_one(0_u8));
         let trace_id = if config.sink.is_some() { random() << 64 | random() } else { 0 };
-        Self { config, trace_id, next: AtomicU64::new(0) }
+        Self { config, session, invocation_id, trace_id, next: AtomicU64::new(0) }
     }
 
     fn next_id(&self) -> u64 {
@@ -102,7 +105,7 @@ impl OpenSpan {
             gen_ai.output.messages = Empty,
             "error.type" = Empty,
         );
-        let key = context.session_key();
+        let key = &trace.session;
         if trace.config.exported.session_ids {
             span.record("gen_ai.conversation.id", key.session_id());
         }
@@ -111,12 +114,12 @@ impl OpenSpan {
                 ("gen_ai.operation.name".to_owned(), Value::from(operation)),
                 ("gen_ai.agent.name".to_owned(), context.agent_name().into()),
                 ("gen_ai.conversation.id".to_owned(), key.session_id().into()),
-                ("gcp.vertex.agent.invocation_id".to_owned(), context.invocation_id().into()),
+                ("gcp.vertex.agent.invocation_id".to_owned(), trace.invocation_id.as_str().into()),
             ]);
             let now = context.environment().now();
             let span = TraceSpan {
                 session: key.clone(),
-                invocation_id: context.invocation_id().to_owned(),
+                invocation_id: trace.invocation_id.clone(),
                 name: whole,
                 trace_id: trace.trace_id,
                 span_id: trace.next_id(),
@@ -253,6 +256,6 @@ impl OpenSpan {
 /// Runs an agent's turn within a separate span.
 pub(crate) fn run(agent: &Arc<dyn Agent>, context: &InvocationContext) -> EventStream {
     let mut span = OpenSpan::of_agent(agent.as_ref(), context);
-    let events = agent.run(context.within(&span));
+    let events = run_agent(agent, context.within(&span));
     Box::pin(events.map(move |item| item.inspect_err(|error| span.failed(error))))
 }

@@ -5,6 +5,7 @@
 mod stores;
 
 mod agent_config;
+mod agent_tools;
 mod agents;
 mod asking;
 mod beside;
@@ -32,6 +33,7 @@ mod overlay;
 mod pending;
 mod pieces;
 mod places;
+mod plugins;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod processes;

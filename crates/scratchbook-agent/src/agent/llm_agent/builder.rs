@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{IncludeContents, Instruction, LlmAgent, LlmAgentDefinition, OutputSchema, StaticInstruction};
+use super::{IncludeContents, InputSchema, Instruction, LlmAgent, LlmAgentDefinition, OutputSchema, StaticInstruction};
 use crate::agent::Agent;
 use crate::agent::callback::{ToolCall, agent_callback_methods};
 use crate::agent::tree::check_agent_name;
@@ -152,6 +153,23 @@ impl LlmAgentBuilder {
         self
     }
 
+    /// Sets the type of the agent's input if it runs as a tool of another agent, through
+    /// [`AgentTool`](crate::tool::AgentTool). The calling model receives the type's JSON Schema as the tool's arguments,
+    /// and the agent's message is the JSON of these arguments, without those that are null.
+    #[must_use]
+    pub fn input_type<T: JsonSchema + DeserializeOwned + Serialize>(mut self) -> Self {
+        self.inner.input_schema = Some(InputSchema::of_type::<T>());
+        self
+    }
+
+    /// Sets the schema of the agent's input, like [`input_type`](Self::input_type), but as a JSON Schema. The arguments
+    /// are not checked against the schema.
+    #[must_use]
+    pub fn input_schema(mut self, schema: Value) -> Self {
+        self.inner.input_schema = Some(InputSchema::of_schema(schema));
+        self
+    }
+
     agent_callback_methods!(inner.agent_callbacks);
 
     /// Adds a callback before each model call. It returns either the request for the model, changed or not
@@ -163,8 +181,10 @@ impl LlmAgentBuilder {
         F: Fn(CallbackContext, LlmRequest) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<ControlFlow<LlmResponse, LlmRequest>>> + Send + 'static,
     {
-        let callback = move |context, request| -> BoxFuture<'static, _> { Box::pin(callback(context, request)) };
-        self.inner.callbacks.before_model.push(Arc::new(callback));
+        self.inner
+            .callbacks
+            .before_model
+            .push(Arc::new(move |(context, request)| Box::pin(callback(context, request))));
         self
     }
 
@@ -175,8 +195,40 @@ impl LlmAgentBuilder {
         F: Fn(CallbackContext, LlmResponse) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<LlmResponse>> + Send + 'static,
     {
-        let callback = move |context, response| -> BoxFuture<'static, _> { Box::pin(callback(context, response)) };
+        let callback = move |(context, response)| -> BoxFuture<'static, _> {
+            let running = callback(context, response);
+            Box::pin(async move { running.await.map(ControlFlow::Continue) })
+        };
         self.inner.callbacks.after_model.push(Arc::new(callback));
+        self
+    }
+
+    /// Adds a callback for each failed model call. It receives the request and the error, and may return a response in
+    /// place of the model's; callbacks after the model are called for this response. If no such callback returns a
+    /// response, the run ends with the error. What the callback writes is committed in both cases.
+    ///
+    /// ```
+    /// use scratchbook::prelude::*;
+    ///
+    /// # fn example(model: impl Llm) -> Result<LlmAgent> {
+    /// LlmAgent::builder("assistant")
+    ///     .model(model)
+    ///     .on_model_error(|context, _request, error| async move {
+    ///         context.state().increment("app:failures", 1)?;
+    ///         Ok(error.is_retryable().then(|| LlmResponse::text("Please try again in a minute.")))
+    ///     })
+    ///     .build()
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn on_model_error<F, Fut>(mut self, callback: F) -> Self
+    where
+        F: Fn(CallbackContext, LlmRequest, Arc<Error>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Option<LlmResponse>>> + Send + 'static,
+    {
+        let callback =
+            move |(context, request, error)| -> BoxFuture<'static, _> { Box::pin(callback(context, request, error)) };
+        self.inner.callbacks.on_model_error.push(Arc::new(callback));
         self
     }
 
@@ -189,8 +241,7 @@ impl LlmAgentBuilder {
         F: Fn(ToolContext, ToolCall) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<ControlFlow<Value, ToolCall>>> + Send + 'static,
     {
-        let callback = move |context, call| -> BoxFuture<'static, _> { Box::pin(callback(context, call)) };
-        self.inner.callbacks.before_tool.push(Arc::new(callback));
+        self.inner.callbacks.before_tool.push(Arc::new(move |(context, call)| Box::pin(callback(context, call))));
         self
     }
 
@@ -202,9 +253,42 @@ impl LlmAgentBuilder {
         F: Fn(ToolContext, ToolCall, Value) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Value>> + Send + 'static,
     {
-        let callback =
-            move |context, call, answer| -> BoxFuture<'static, _> { Box::pin(callback(context, call, answer)) };
+        let callback = move |(context, call, answer)| -> BoxFuture<'static, _> {
+            let running = callback(context, call, answer);
+            Box::pin(async move { running.await.map(ControlFlow::Continue) })
+        };
         self.inner.callbacks.after_tool.push(Arc::new(callback));
+        self
+    }
+
+    /// Adds a callback for each failed tool call, also for a call of a tool that does not exist. It may return an answer
+    /// in place of the tool's. If no such callback returns an answer, the model receives the error. The writes of the
+    /// failed tool are dropped; what the callback writes is committed in both cases.
+    ///
+    /// ```
+    /// use scratchbook::prelude::*;
+    /// use serde_json::json;
+    ///
+    /// # fn example(model: impl Llm) -> Result<LlmAgent> {
+    /// LlmAgent::builder("assistant")
+    ///     .model(model)
+    ///     .on_tool_error(|context, call, error| async move {
+    ///         context.state().append("failed_tools", &call.name)?;
+    ///         let is_missing = error.kind() == ErrorKind::NotFound;
+    ///         Ok(is_missing.then(|| json!({"status": "there is nothing under this number"})))
+    ///     })
+    ///     .build()
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn on_tool_error<F, Fut>(mut self, callback: F) -> Self
+    where
+        F: Fn(ToolContext, ToolCall, Arc<Error>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Option<Value>>> + Send + 'static,
+    {
+        let callback =
+            move |(context, call, error)| -> BoxFuture<'static, _> { Box::pin(callback(context, call, error)) };
+        self.inner.callbacks.on_tool_error.push(Arc::new(callback));
         self
     }
 

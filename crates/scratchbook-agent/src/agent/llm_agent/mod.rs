@@ -2,6 +2,7 @@
 //! answer.
 
 mod builder;
+mod input_schema;
 mod instruction;
 mod output_schema;
 mod static_instruction;
@@ -15,11 +16,15 @@ use super::context::InvocationContext;
 use super::{Agent, EventStream, step};
 use crate::model::{GenerateContentConfig, Llm};
 use crate::tool::Tool;
+use scratchbook_core::error::Result;
+use serde_json::Value;
 
 pub use builder::LlmAgentBuilder;
 pub use instruction::{Instruction, InstructionProvider, inject_session_state};
 
-pub(super) use output_schema::{OutputSchema, without_code_fence};
+pub(crate) use input_schema::InputSchema;
+
+pub(super) use output_schema::OutputSchema;
 pub(super) use static_instruction::StaticInstruction;
 
 /// An agent that calls a model.
@@ -64,6 +69,7 @@ pub(super) struct LlmAgentDefinition {
     pub(super) tools: Vec<Arc<dyn Tool>>,
     pub(super) output_key: Option<String>,
     pub(super) output_schema: Option<OutputSchema>,
+    input_schema: Option<InputSchema>,
     pub(super) callbacks: ModelCallbacks,
     agent_callbacks: AgentCallbacks,
     sub_agents: Vec<Arc<dyn Agent>>,
@@ -111,6 +117,19 @@ impl LlmAgent {
         self.inner.output_key.as_deref()
     }
 
+    /// Returns the schema of the agent's input when it is a tool.
+    pub(crate) fn input_schema(&self) -> Option<&InputSchema> {
+        self.inner.input_schema.as_ref()
+    }
+
+    /// Parses an answer of the agent by its output schema; without a schema, the answer is the text.
+    pub(crate) fn parse_output(&self, text: String) -> Result<Value> {
+        match &self.inner.output_schema {
+            Some(output) => output.parse(&text),
+            None => Ok(Value::String(text)),
+        }
+    }
+
     /// Returns whether the agent may hand the conversation to the agent above it.
     pub(super) fn hands_to_parent(&self) -> bool {
         !self.inner.disallow_transfer_to_parent
@@ -125,7 +144,7 @@ impl LlmAgent {
     pub(super) fn turn(&self, context: &InvocationContext) -> AgentTurn {
         let context = context.for_turn(&self.inner.name);
         let events = step::turn(Arc::clone(&self.inner), context.clone());
-        AgentTurn { callbacks: self.inner.agent_callbacks.clone(), context, events, span: None }
+        AgentTurn { callbacks: context.plugins().around(&self.inner.agent_callbacks), context, events, span: None }
     }
 }
 
@@ -144,6 +163,10 @@ impl Agent for LlmAgent {
 
     fn as_llm_agent(&self) -> Option<&LlmAgent> {
         Some(self)
+    }
+
+    fn calls_plugins(&self) -> bool {
+        true
     }
 
     fn run(&self, context: InvocationContext) -> EventStream {

@@ -15,7 +15,7 @@ use scratchbook_core::json;
 #[derive(Clone)]
 pub(in crate::agent) struct OutputSchema {
     pub(in crate::agent) schema: Value,
-    pub(in crate::agent) check: fn(&Value) -> Result<()>,
+    check: fn(&Value) -> Result<()>,
     /// The tool for models that do not support a schema together with tools.
     pub(in crate::agent) tool: Arc<SetModelResponseTool>,
 }
@@ -38,6 +38,13 @@ impl OutputSchema {
         Self::new(schema, |_| Ok(()))
     }
 
+    /// Parses an answer that a model has written as text.
+    pub(in crate::agent) fn parse(&self, text: &str) -> Result<Value> {
+        let value = json::from_str(without_code_fence(text)).map_err(|e| e.context("the model's answer"))?;
+        (self.check)(&value)?;
+        Ok(value)
+    }
+
     fn new(schema: Value, check: fn(&Value) -> Result<()>) -> Self {
         let tool = Arc::new(SetModelResponseTool::new(&schema, check));
         Self { schema, check, tool }
@@ -46,7 +53,7 @@ impl OutputSchema {
 
 /// Removes the Markdown code fence around an answer, since models write a fence even if only JSON was requested. The
 /// rule is ADK's.
-pub(in crate::agent) fn without_code_fence(text: &str) -> &str {
+fn without_code_fence(text: &str) -> &str {
     let text = text.trim();
     let Some(inner) = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")) else {
         return text;

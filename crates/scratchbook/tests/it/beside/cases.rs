@@ -20,10 +20,15 @@
 //! - a failure beside agents that run in parallel: how far those have come is chance
 //! - reads of what a tool wrote that answers later: there it is lost
 //! - reads of what cancelled agents wrote: there it is seen until the run is over
+//! - writes of a tool or before a tool that fails and is answered for: there they stay
+//! - an agent that is a tool and fails, or waits for an answer: there its failure ends the run, and its answer names ids
 
 use serde_json::{Map, Value, json};
 
 use crate::generate::Dice;
+
+/// A call of a tool that fails.
+const TOOL_FAILS: &str = r#"["act",{"fails""#;
 
 pub(super) fn case(seed: u64) -> Value {
     let mut cases = Cases { dice: Dice::new(seed), agents: 0, writes: 0 };
@@ -41,7 +46,10 @@ pub(super) fn case(seed: u64) -> Value {
             false => json!({"say": format!("message {turn}")}),
         })
         .collect();
-    json!({"state": {"k1": "given", "user:u": 7}, "agent": agent, "turns": turns})
+    let mut case = json!({"state": {"k1": "given", "user:u": 7}, "agent": agent, "turns": turns});
+    let plugins: Vec<_> = (0..cases.dice.roll(3)).map(|number| cases.plugin(number, &case)).collect();
+    case["plugins"] = json!(plugins);
+    case
 }
 
 /// Where in the tree an agent stands.
@@ -57,6 +65,8 @@ struct Place {
     is_parallel: bool,
     /// Whether an agent above may have handed over.
     is_handed: bool,
+    /// Whether this is within an agent that is a tool.
+    is_tool: bool,
 }
 
 struct Cases {
@@ -152,23 +162,40 @@ impl Cases {
         }
         let count = self.dice.roll(5);
         let mut script: Vec<_> = (0..count).map(|_| self.answer(name, &targets, place)).collect();
+        let agent_tools = self.agent_tools(name, &mut script, place);
+        let recovers = self.dice.one_in(2);
+        if recovers {
+            self.fail_tools(&mut script);
+        }
         if json!(script).to_string().contains(r#"["later""#) {
             script.retain(|answer| !answer.to_string().contains("agent_name"));
         }
         let calls = json!(script).to_string();
         let hands_over = calls.contains("agent_name");
         let calls_missing = calls.contains(r#"["missing""#) || calls.contains(r#"["transfer_to_agent",{}]"#);
-        let (waits, fails) = (calls.contains("later_"), calls.contains(r#"{"fails""#));
+        let waits = calls.contains("later_");
+        let tools_fail = calls.contains(TOOL_FAILS);
+        let fails = script.iter().any(|answer| answer.get("fails").is_some());
         let mut agent = json!({"kind": "llm", "name": name, "sub_agents": below, "script": script});
+        if !agent_tools.is_empty() {
+            agent["agent_tools"] = json!(agent_tools);
+        }
+        if recovers {
+            for kind in ["on_model_error", "on_tool_error"] {
+                let mut deed = self.write(place);
+                deed["give"] = json!(format!("{kind} of {name}"));
+                agent["callbacks"][kind] = json!([deed]);
+            }
+        }
         if self.dice.one_in(2) {
             let key = self.read(place);
             agent["instruction"] = json!(format!("I am {name}. {key}={{{key}?}} and {{none?}} of ${{{key}}}."));
         }
         for kind in ["before_agent", "after_agent", "before_model", "after_model", "before_tool", "after_tool"] {
             let is_kept_out = match kind {
-                "before_tool" => calls_missing || waits,
+                "before_tool" => waits || tools_fail || calls_missing,
                 "after_tool" => waits,
-                "before_model" => fails,
+                "before_model" => fails && !recovers,
                 _ => false,
             };
             if self.dice.one_in(7) && !is_kept_out {
@@ -184,13 +211,98 @@ impl Cases {
             .unwrap()
             .iter()
             .any(|answer| answer.get("text").is_some() && answer.get("calls").is_some());
-        if self.dice.one_in(3) && !speaks_beside {
+        if self.dice.one_in(3) && !speaks_beside && !(place.is_tool && answers_first) {
             agent["output_key"] = match answers_first {
                 true => json!(format!("said_{name}")),
                 false => json!(self.one_of(&place.writes)),
             };
         }
         agent
+    }
+
+    /// Agents that are tools, and a call of each in an answer of its own.
+    fn agent_tools(&mut self, name: &str, script: &mut Vec<Value>, place: &Place) -> Vec<Value> {
+        if place.is_tool || !self.dice.one_in(4) {
+            return Vec::new();
+        }
+        let tools = (0..1 + self.dice.roll(2)).map(|number| {
+            let own = format!("{name}_tool{number}");
+            let mut within = Place { depth: 3, above: Vec::new(), is_tool: true, is_parallel: true, ..place.clone() };
+            let agent = match self.dice.one_in(3) {
+                true => {
+                    let below: Vec<_> = (0..2).map(|part| self.llm(&format!("{own}_{part}"), &mut within)).collect();
+                    json!({"kind": "sequential", "name": own, "sub_agents": below})
+                }
+                false => self.llm(&own, &mut within),
+            };
+            let mut calls = vec![json!([own, {"request": format!("do {}", self.writes)}])];
+            if self.dice.one_in(3) {
+                calls.push(json!(["act", self.write(place)]));
+            }
+            let at = self.dice.roll(script.len() as u64 + 1);
+            script.insert(usize::try_from(at).unwrap(), json!({"calls": calls}));
+            json!({"agent": agent, "skip": self.dice.one_in(5), "plugins": !self.dice.one_in(4)})
+        });
+        tools.collect()
+    }
+
+    /// Makes some calls of `act` fail.
+    fn fail_tools(&mut self, script: &mut [Value]) {
+        for call in script.iter_mut().flat_map(|answer| answer.get_mut("calls")?.as_array_mut()).flatten() {
+            if call[0] == "act" && self.dice.one_in(4) {
+                call[1] = json!({"fails": "the tool is broken"});
+            }
+        }
+    }
+
+    /// A plugin, whose keys nobody reads.
+    fn plugin(&mut self, number: u64, case: &Value) -> Value {
+        let name = format!("p{number}");
+        let text = case.to_string();
+        let (tools_fail, waits) =
+            (text.contains(TOOL_FAILS) || text.contains(r#"["missing""#), text.contains(r#"["later""#));
+        let fails = text.contains(r#"{"fails":"no answer"#);
+        let hands_over = text.contains("agent_name");
+        let kinds = [
+            "on_user_message",
+            "before_run",
+            "on_event",
+            "after_run",
+            "before_agent",
+            "after_agent",
+            "before_model",
+            "after_model",
+            "on_model_error",
+            "before_tool",
+            "after_tool",
+            "on_tool_error",
+        ];
+        let mut callbacks = Map::new();
+        for kind in kinds {
+            let is_kept_out = match kind {
+                "before_tool" => tools_fail || waits || text.contains(r#"["transfer_to_agent",{}]"#),
+                "after_tool" => waits,
+                "before_model" => fails,
+                "after_agent" => hands_over,
+                _ => false,
+            };
+            if is_kept_out || !self.dice.one_in(3) {
+                continue;
+            }
+            let mut deed = json!({"set": {(format!("{name}_{kind}")): self.writes}});
+            if matches!(kind, "on_user_message" | "before_run") {
+                deed["if"] = json!(format!("message {}", self.dice.roll(3)));
+                deed["give"] = json!(format!("{kind} of {name}"));
+            } else if kind == "on_event" {
+                if self.dice.one_in(2) {
+                    deed["mark"] = json!(name);
+                }
+            } else if kind.ends_with("error") || self.dice.one_in(5) && kind != "before_agent" {
+                deed["give"] = json!(format!("{kind} of {name}"));
+            }
+            callbacks.insert(kind.to_owned(), json!([deed]));
+        }
+        json!({"name": name, "callbacks": callbacks})
     }
 
     fn callbacks(&mut self, kind: &str, name: &str, place: &Place, is_llm: bool) -> Value {
@@ -210,7 +322,7 @@ impl Cases {
         let text = format!("{name} says {}", self.writes);
         match self.dice.roll(20) {
             0 => json!({"empty": "STOP"}),
-            1 if !place.is_parallel => json!({"fails": "no answer today"}),
+            1 if !place.is_parallel && !place.is_tool => json!({"fails": "no answer today"}),
             2..=6 if !targets.is_empty() => {
                 let target = self.one_of(targets);
                 let mut calls = vec![json!(["transfer_to_agent", {"agent_name": target}])];
@@ -237,6 +349,7 @@ impl Cases {
         match self.dice.roll(12) {
             0 => return json!(["missing", deed]),
             1 => return json!(["transfer_to_agent", {}]),
+            2..=4 if place.is_tool => {}
             2 | 3 => {
                 self.writes += 1;
                 let key = format!("{}later_{name}", self.dice.of(&["", "", "temp:"]));

@@ -16,9 +16,10 @@ from google.adk.agents import LlmAgent, LoopAgent, ParallelAgent, SequentialAgen
 from google.adk.agents.run_config import RunConfig
 from google.adk.artifacts import InMemoryArtifactService
 from google.adk.models import BaseLlm, LlmResponse
+from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
-from google.adk.tools import BaseTool
+from google.adk.tools import AgentTool, BaseTool
 from google.genai import types
 
 
@@ -61,6 +62,8 @@ async def act(deed, context):
         await context.save_artifact(deed["artifact"], types.Part(text=deed["artifact"]))
     if deed.get("escalate"):
         context.actions.escalate = True
+    if "transfer" in deed:
+        context.actions.transfer_to_agent = deed["transfer"]
     if deed.get("skip"):
         context.actions.skip_summarization = True
     if deed.get("ask"):
@@ -123,6 +126,21 @@ def after_tool(deed):
     return callback
 
 
+def on_model_error(deed):
+    async def callback(callback_context, llm_request, error):
+        said = await act(deed, callback_context)
+        return said and LlmResponse(content=types.Content(role="model", parts=[types.Part(text=said)]))
+
+    return callback
+
+
+def on_tool_error(deed):
+    async def callback(tool, args, tool_context, error):
+        return await act(deed, tool_context)
+
+    return callback
+
+
 AROUND = {
     "before_agent": around_agent,
     "after_agent": around_agent,
@@ -130,7 +148,80 @@ AROUND = {
     "after_model": after_model,
     "before_tool": before_tool,
     "after_tool": after_tool,
+    "on_model_error": on_model_error,
+    "on_tool_error": on_tool_error,
 }
+
+
+def text_of(content):
+    return content.parts[0].text if content and content.parts else None
+
+
+class Played(BasePlugin):
+    """Does what its deeds say, and notes each call in a list that all plugins share."""
+
+    def __init__(self, spec, notes):
+        super().__init__(spec["name"])
+        self.deeds = {kind: deeds[0] for kind, deeds in spec["callbacks"].items()}
+        self.notes = notes
+
+    async def do(self, kind, who, context, *args, **kwargs):
+        if kind not in self.deeds:
+            return None
+        self.notes.append(f"{self.name} {kind} {who}")
+        return await AROUND[kind](self.deeds[kind])(context, *args, **kwargs)
+
+    def of_run(self, kind, who, said):
+        """What a callback around a whole run gives, which is for one message only."""
+        deed = self.deeds.get(kind)
+        if deed is None:
+            return None
+        self.notes.append(f"{self.name} {kind} {who}")
+        given = deed.get("give") if deed.get("if", said) == said else None
+        return given and types.Content(role="user" if kind == "on_user_message" else "model", parts=[types.Part(text=given)])
+
+    async def on_user_message_callback(self, *, invocation_context, user_message):
+        return self.of_run("on_user_message", invocation_context.app_name, text_of(user_message))
+
+    async def before_run_callback(self, *, invocation_context):
+        return self.of_run("before_run", invocation_context.app_name, text_of(invocation_context.user_content))
+
+    async def after_run_callback(self, *, invocation_context):
+        self.of_run("after_run", invocation_context.app_name, None)
+
+    async def on_event_callback(self, *, invocation_context, event):
+        deed = self.deeds.get("on_event")
+        if deed is None:
+            return None
+        self.notes.append(f"{self.name} on_event {event.author}")
+        event.actions.state_delta.update(deed.get("set", {}))
+        if "mark" in deed:
+            return event.model_copy(update={"custom_metadata": {"mark": deed["mark"]}})
+        return None
+
+    async def before_agent_callback(self, *, agent, callback_context):
+        return await self.do("before_agent", agent.name, callback_context)
+
+    async def after_agent_callback(self, *, agent, callback_context):
+        return await self.do("after_agent", agent.name, callback_context)
+
+    async def before_model_callback(self, *, callback_context, llm_request):
+        return await self.do("before_model", callback_context.agent_name, callback_context, llm_request)
+
+    async def after_model_callback(self, *, callback_context, llm_response):
+        return await self.do("after_model", callback_context.agent_name, callback_context, llm_response)
+
+    async def on_model_error_callback(self, *, callback_context, llm_request, error):
+        return await self.do("on_model_error", callback_context.agent_name, callback_context, llm_request, error)
+
+    async def before_tool_callback(self, *, tool, tool_args, tool_context):
+        return await self.do("before_tool", tool.name, tool, tool_args, tool_context)
+
+    async def after_tool_callback(self, *, tool, tool_args, tool_context, result):
+        return await self.do("after_tool", tool.name, tool, tool_args, tool_context, result)
+
+    async def on_tool_error_callback(self, *, tool, tool_args, tool_context, error):
+        return await self.do("on_tool_error", tool.name, tool, tool_args, tool_context, error)
 
 
 def build(spec):
@@ -149,6 +240,12 @@ def build(spec):
             about[field] = spec[field]
     model = Scripted(agent=spec["name"], script=list(spec["script"]), pause=spec.get("pause", 0))
     tools = [Act(name="act", description="Acts."), Act(name="later", description="Acts later.", is_long_running=True)]
+    for one in spec.get("agent_tools", []):
+        tools.append(AgentTool(
+            agent=build(one["agent"]),
+            skip_summarization=one.get("skip", False),
+            include_plugins=one.get("plugins", True),
+        ))
     return LlmAgent(**about, model=model, tools=tools if spec.get("tools", True) else [])
 
 
@@ -172,8 +269,10 @@ async def play(case):
         agent = build(case["agent"])
     except ValueError as error:
         return {"refused": str(error)}
+    notes = []
     runner = Runner(
-        app_name="app", agent=agent, session_service=sessions, artifact_service=InMemoryArtifactService()
+        app_name="app", agent=agent, session_service=sessions, artifact_service=InMemoryArtifactService(),
+        plugins=[Played(spec, notes) for spec in case.get("plugins", [])],
     )
     turns = []
     config = RunConfig(**case.get("config", {}))
@@ -194,7 +293,7 @@ async def play(case):
             "events": [event.model_dump(mode="json", by_alias=True, exclude_none=True) for event in new],
             "fails": fails,
         })
-    return {"turns": turns, "state": session.state}
+    return {"turns": turns, "state": session.state, "notes": notes}
 
 
 async def main():

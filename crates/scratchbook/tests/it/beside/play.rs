@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use scratchbook::agent::{
-    CallbackContext, FunctionTool, LoopAgent, ParallelAgent, RunConfig, SequentialAgent, ToolContext,
+    AgentTool, CallbackContext, FunctionTool, LoopAgent, ParallelAgent, RunConfig, SequentialAgent, ToolContext,
 };
 use scratchbook::content::Part;
 use scratchbook::model::{LlmRequest, LlmResponse, ScriptedLlm};
@@ -17,6 +17,7 @@ use scratchbook::{
 };
 use serde_json::{Map, Value, json};
 
+use super::plugin::Played;
 use crate::runner::own_instruction;
 
 type Args = Map<String, Value>;
@@ -26,8 +27,11 @@ pub(super) async fn play(case: &Value) -> Value {
     let state = case.get("state").cloned().unwrap_or_else(|| json!({}));
     let config = CreateSessionConfig::default().with_session_id("s").with_state(state);
     let key = sessions.create_session("app", "u", config).await.unwrap().key().clone();
+    let notes = Arc::new(Mutex::new(Vec::new()));
     let runner = build(&case["agent"]).and_then(|agent| {
-        Runner::builder("app", agent, Arc::clone(&sessions)).artifacts(Arc::clone(&sessions)).build()
+        let runner = Runner::builder("app", agent, Arc::clone(&sessions)).artifacts(Arc::clone(&sessions));
+        let plugins = case["plugins"].as_array().into_iter().flatten();
+        plugins.fold(runner, |runner, spec| runner.plugin(Played::new(spec, &notes))).build()
     });
     let runner = match runner {
         Ok(runner) => runner,
@@ -52,7 +56,7 @@ pub(super) async fn play(case: &Value) -> Value {
         turns.push(json!({"events": new, "fails": outcome.is_err()}));
     }
     let stored = sessions.get_session(&key, &GetSessionConfig::default()).await.unwrap().unwrap();
-    json!({"turns": turns, "state": stored.state()})
+    json!({"turns": turns, "state": stored.state(), "notes": *notes.lock().unwrap()})
 }
 
 /// What answers the last open call of `later`, or says something if no call is open.
@@ -115,6 +119,13 @@ fn llm_agent(spec: &Value, below: Vec<Arc<dyn Agent>>) -> Result<LlmAgent> {
             Ok(run_tool(args, context).await?.unwrap_or(Value::Null))
         });
         agent = agent.tool(act).tool(later.long_running());
+        for one in spec["agent_tools"].as_array().into_iter().flatten() {
+            let mut tool = AgentTool::new(build(&one["agent"])?)?;
+            if one["skip"] == true {
+                tool = tool.skip_summarization();
+            }
+            agent = agent.tool(if one["plugins"] == false { tool.without_plugins() } else { tool });
+        }
     }
     for deed in deeds(spec, "before_agent") {
         agent = agent.before_agent(move |context| around_agent(deed.clone(), context));
@@ -159,14 +170,26 @@ fn llm_agent(spec: &Value, below: Vec<Arc<dyn Agent>>) -> Result<LlmAgent> {
             async move { Ok(act(&deed, &context).await?.unwrap_or(answer)) }
         });
     }
+    for deed in deeds(spec, "on_model_error") {
+        agent = agent.on_model_error(move |context, _, _| {
+            let deed = deed.clone();
+            async move { Ok(act(&deed, &context).await?.map(|said| callback_says(&said))) }
+        });
+    }
+    for deed in deeds(spec, "on_tool_error") {
+        agent = agent.on_tool_error(move |context, _, _| {
+            let deed = deed.clone();
+            async move { act(&deed, &context).await }
+        });
+    }
     agent.build()
 }
 
-fn callback_says(said: &Value) -> LlmResponse {
+pub(super) fn callback_says(said: &Value) -> LlmResponse {
     LlmResponse { finish_reason: None, ..LlmResponse::text(said.as_str().unwrap()) }
 }
 
-async fn around_agent(deed: Value, context: CallbackContext) -> Result<Option<Content>> {
+pub(super) async fn around_agent(deed: Value, context: CallbackContext) -> Result<Option<Content>> {
     Ok(act(&deed, &context).await?.map(|said| Content::model(said.as_str().unwrap())))
 }
 
@@ -181,7 +204,7 @@ async fn run_tool(args: Args, context: ToolContext) -> Result<Option<Value>> {
 }
 
 /// What a tool or a callback does, and in place of what it answers.
-async fn act(deed: &Value, context: &CallbackContext) -> Result<Option<Value>> {
+pub(super) async fn act(deed: &Value, context: &CallbackContext) -> Result<Option<Value>> {
     if let Some(milliseconds) = deed["wait"].as_u64() {
         tokio::time::sleep(Duration::from_millis(milliseconds)).await;
     }
@@ -196,6 +219,9 @@ async fn act(deed: &Value, context: &CallbackContext) -> Result<Option<Value>> {
     }
     if deed["escalate"] == true {
         context.escalate();
+    }
+    if let Some(agent) = deed["transfer"].as_str() {
+        context.transfer_to_agent(agent);
     }
     match deed["fails"].as_str() {
         Some(why) => Err(Error::new(ErrorKind::Internal, why)),

@@ -14,7 +14,7 @@ struct Stated {
     ours: &'static [&'static str],
 }
 
-const STATED: [Stated; 25] = [
+const STATED: [Stated; 29] = [
     Stated {
         row: "several callbacks after a model or after a tool",
         case: r#"{"agent": {"kind": "llm", "name": "root", "script": [{"text": "hi"}], "callbacks": {
@@ -37,15 +37,43 @@ const STATED: [Stated; 25] = [
         ours: &["root: closed"],
     },
     Stated {
-        row: "`before_tool` callbacks, for a call of a tool that does not exist",
-        case: r#"{"agent": {"kind": "llm", "name": "root", "script": [{"calls": [["nope", {}]]}],
-            "callbacks": {"before_tool": [{"give": "I answer"}]}}}"#,
-        theirs: &["root: nope?", r#"root: nope={"result":"I answer"}"#, "root: root is done"],
-        ours: &[
-            "root: nope?",
-            r#"root: nope={"error":"Invoking `nope()` failed as no tool with that name is available. The tools you can call are: act, later. You could retry, but it is IMPORTANT that you only call a tool from that list."}"#,
-            "root: root is done",
-        ],
+        row: "writes of a tool that fails, if an `on_tool_error` callback answers",
+        case: r#"{"agent": {"kind": "llm", "name": "root", "script": [{"calls": [["act", {"set": {"a": 1}, "fails": "no"}]]}],
+            "callbacks": {"before_tool": [{"set": {"b": 2}}], "on_tool_error": [{"set": {"c": 3}, "give": "never mind"}]}}}"#,
+        theirs: &["root: act?", r#"root: act={"result":"never mind"} {"b":2,"a":1,"c":3}"#, "root: root is done"],
+        ours: &["root: act?", r#"root: act={"result":"never mind"} {"c":3}"#, "root: root is done"],
+    },
+    Stated {
+        row: "an agent that is a tool and fails",
+        case: r#"{"agent": {"kind": "llm", "name": "root", "script": [{"calls": [["helper", {"request": "help"}]]}],
+            "agent_tools": [{"agent": {"kind": "llm", "name": "helper",
+                "script": [{"calls": [["act", {"set": {"a": 1}}]]}, {"fails": "no"}]}}]}}"#,
+        theirs: &["root: helper?", "root: failed", "fails"],
+        ours: &["root: helper?", r#"root: helper={"error":"the model 'scripted': no"}"#, "root: root is done"],
+    },
+    Stated {
+        row: "an agent that is a tool and fails",
+        case: r#"{"agent": {"kind": "llm", "name": "root", "script": [{"calls": [["helper", {"request": "help"}]]}],
+            "callbacks": {"on_tool_error": [{"give": "nobody helps"}]},
+            "agent_tools": [{"agent": {"kind": "llm", "name": "helper",
+                "script": [{"calls": [["act", {"set": {"a": 1}}]]}, {"fails": "no"}]}}]}}"#,
+        theirs: &["root: helper?", r#"root: helper={"result":"nobody helps"} {"a":1}"#, "root: root is done"],
+        ours: &["root: helper?", r#"root: helper={"result":"nobody helps"}"#, "root: root is done"],
+    },
+    Stated {
+        row: "a callback that only hands over, before or after an agent's turn",
+        case: r#"{"agent": {"kind": "llm", "name": "root", "script": [], "callbacks": {"before_agent": [{"transfer": "sub"}]},
+            "sub_agents": [{"kind": "llm", "name": "sub", "script": []}]}}"#,
+        theirs: &["root: root is done"],
+        ours: &["root: -> sub", "sub: sub is done"],
+    },
+    Stated {
+        row: "a model callback that hands over, beside calls in the model's answer",
+        case: r#"{"agent": {"kind": "llm", "name": "root", "script": [{"calls": [["act", {}]]}],
+            "callbacks": {"after_model": [{"transfer": "sub"}]},
+            "sub_agents": [{"kind": "llm", "name": "sub", "script": []}]}}"#,
+        theirs: &["root: act? -> sub", "sub: sub is done"],
+        ours: &["root: act? -> sub", r#"root: act={"done":true}"#, "sub: sub is done"],
     },
     Stated {
         row: "writes of callbacks before a failure",
@@ -319,6 +347,42 @@ async fn what_google_adk_does_otherwise_is_what_the_documents_say() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What callbacks do is the same with both, a case and its lines.
+const SAME: [(&str, &[&str]); 4] = [
+    (
+        r#"{"agent": {"kind": "llm", "name": "root", "script": [{"calls": [["nope", {}]]}],
+            "callbacks": {"before_tool": [{"give": "I answer"}], "after_tool": [{"set": {"after": 1}}]}}}"#,
+        &["root: nope?", r#"root: nope={"result":"I answer"} {"after":1}"#, "root: root is done"],
+    ),
+    (
+        r#"{"agent": {"kind": "llm", "name": "root", "script": [{"calls": [["nope", {}]]}],
+            "callbacks": {"on_tool_error": [{"give": "I answer"}], "after_tool": [{"set": {"after": 1}}]}}}"#,
+        &["root: nope?", r#"root: nope={"result":"I answer"}"#, "root: root is done"],
+    ),
+    (
+        r#"{"agent": {"kind": "llm", "name": "root", "script": [],
+            "callbacks": {"before_agent": [{"set": {"a": 1}, "transfer": "sub"}]},
+            "sub_agents": [{"kind": "llm", "name": "sub", "script": []}]}}"#,
+        &[r#"root: {"a":1} -> sub"#, "sub: sub is done"],
+    ),
+    (
+        r#"{"agent": {"kind": "llm", "name": "root", "script": [{"text": "wait"}],
+            "callbacks": {"after_agent": [{"give": "my colleague", "transfer": "sub"}]},
+            "sub_agents": [{"kind": "llm", "name": "sub", "script": []}]}}"#,
+        &["root: wait", "root: my colleague -> sub", "sub: sub is done"],
+    ),
+];
+
+#[tokio::test]
+async fn callbacks_answer_for_missing_tools_and_hand_over_as_with_google_adk() {
+    let cases: Vec<Value> = SAME.iter().map(|(text, _)| case(text)).collect();
+    let played = play_theirs(&cases).await;
+    for ((case, theirs), (_, expected)) in cases.iter().zip(&played).zip(SAME) {
+        assert_eq!(lines(theirs), expected, "theirs: {case}");
+        assert_eq!(lines(&play::play(case).await), expected, "ours: {case}");
+    }
 }
 
 #[test]

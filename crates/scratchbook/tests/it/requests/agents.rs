@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use scratchbook::agent::{FunctionTool, IncludeContents, LoopAgent, ParallelAgent, SequentialAgent, ToolContext};
+use scratchbook::agent::{
+    AgentTool, FunctionTool, IncludeContents, LoopAgent, ParallelAgent, SequentialAgent, ToolContext,
+};
 use scratchbook::model::RemoteLlm;
 use scratchbook::{Agent, Content, Error, LlmAgent};
 use serde::Deserialize;
@@ -63,8 +65,13 @@ fn llm_agent(spec: &Value, below: Vec<Arc<dyn Agent>>, url: &str) -> LlmAgent {
         Some(Value::String(name)) => agent.output_schema(schema(name)),
         Some(schema) => agent.output_schema(schema.clone()),
     };
+    if let Some(name) = text(spec, "input_schema") {
+        agent = agent.input_schema(schema(name));
+    }
     let tools = spec["tools"].as_array().into_iter().flatten();
     agent = tools.fold(agent, |agent, name| agent.tool(tool(name.as_str().unwrap())));
+    let agents = spec["agent_tools"].as_array().into_iter().flatten();
+    agent = agents.fold(agent, |agent, one| agent.tool(AgentTool::new(build(one, url)).unwrap()));
     below.into_iter().fold(agent, |agent, sub_agent| agent.sub_agent(sub_agent)).build().unwrap()
 }
 

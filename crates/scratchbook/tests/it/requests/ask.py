@@ -19,6 +19,7 @@ from google.adk.agents import LlmAgent, LoopAgent, ParallelAgent, SequentialAgen
 from google.adk.agents.run_config import RunConfig, StreamingMode
 from google.adk.models.google_llm import Gemini
 from google.adk.runners import InMemoryRunner
+from google.adk.tools import AgentTool
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
@@ -116,9 +117,13 @@ def build(spec, url):
     if "output_schema" in spec:
         schema = spec["output_schema"]
         about["output_schema"] = SCHEMAS[schema] if isinstance(schema, str) else schema
+    if "input_schema" in spec:
+        about["input_schema"] = SCHEMAS[spec["input_schema"]]
+    tools = [TOOLS[name] for name in spec.get("tools", [])]
+    tools += [AgentTool(agent=build(one, url)) for one in spec.get("agent_tools", [])]
     if spec.get("model", True):
         about["model"] = Gemini(model="gemini-2.5-flash", base_url=url)
-    return LlmAgent(**about, tools=[TOOLS[name] for name in spec.get("tools", [])], on_tool_error_callback=told)
+    return LlmAgent(**about, tools=tools, on_tool_error_callback=told)
 
 
 async def play(scenario, url, streaming_mode):

@@ -122,7 +122,7 @@ async fn server(scenarios: Vec<Value>) -> ModelServer {
         *count += 1;
         let pause = Duration::from_millis(scenario["pauses"][agent].as_u64().unwrap_or(0));
         match answer {
-            Value::Array(parts) if path.side.ends_with("-streamed") => streamed(parts).slowly(pause),
+            Value::Array(parts) if path.method.contains(":stream") => streamed(parts).slowly(pause),
             Value::Array(parts) => Answer::json(200, &response(parts, true)).slowly(pause),
             Value::Object(_) => {
                 let status = answer["status"].as_u64().unwrap();
