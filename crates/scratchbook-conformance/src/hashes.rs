@@ -7,8 +7,8 @@ use scratchbook_core::error::ErrorKind;
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::event_text_hash;
 use scratchbook_core::session::{
-    AppendOptions, CreateSessionConfig, EventHashes, ForkConfig, Prune, RunningHash, SessionKey, SessionServiceExt,
-    SessionUpdate, Verified,
+    AppendOptions, CreateSessionConfig, EventHash, EventHashes, ForkConfig, Prune, RunningHash, SessionKey,
+    SessionServiceExt, SessionUpdate, Verified,
 };
 use scratchbook_core::state::StateDelta;
 use scratchbook_core::store::Store;
@@ -46,11 +46,14 @@ pub async fn every_event_continues_the_running_hash(store: &Store) {
     let (session, page) = (test.get(&key).await, hashes(&test, &key).await);
     assert_eq!((page.base, page.last, page.hashed), (0, 26, 26));
     assert_eq!(page.events.len(), 26);
+    // A layer that encrypts stores another text for each event than the one that is read.
+    let is_as_read = |(event, hashes): (&Event, &EventHash)| hashes.text == event_text_hash(event).unwrap();
+    let as_read = session.events().iter().zip(&page.events).filter(|pair| is_as_read(*pair)).count();
+    assert!(as_read == 26 || as_read == 0, "the hash is that of the stored text, for {as_read} events");
     let mut running = RunningHash::start(&key);
     assert_eq!(page.start, Some(running));
     for (event, hashes) in session.events().iter().zip(&page.events) {
         assert_eq!(Some(hashes.seq), event.seq);
-        assert_eq!(hashes.text, event_text_hash(event).unwrap(), "the hash is that of the stored text");
         running = running.next(hashes.seq, &hashes.sent, &hashes.text);
         assert_eq!(hashes.running, Some(running), "event {}", hashes.seq);
     }
