@@ -7,8 +7,8 @@ use scratchbook_core::error::ErrorKind;
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::event_text_hash;
 use scratchbook_core::session::{
-    AppendOptions, CreateSessionConfig, EventHash, EventHashes, ForkConfig, Prune, RunningHash, SessionKey,
-    SessionServiceExt, SessionUpdate, Verified,
+    AppendOptions, CreateSessionConfig, EventHashes, ForkConfig, Prune, RunningHash, SessionKey, SessionServiceExt,
+    SessionUpdate, Verified,
 };
 use scratchbook_core::state::StateDelta;
 use scratchbook_core::store::Store;
@@ -47,8 +47,8 @@ pub async fn every_event_continues_the_running_hash(store: &Store) {
     assert_eq!((page.base, page.last, page.hashed), (0, 26, 26));
     assert_eq!(page.events.len(), 26);
     // A layer that encrypts stores another text for each event than the one that is read.
-    let is_as_read = |(event, hashes): (&Event, &EventHash)| hashes.text == event_text_hash(event).unwrap();
-    let as_read = session.events().iter().zip(&page.events).filter(|pair| is_as_read(*pair)).count();
+    let pairs = session.events().iter().zip(&page.events);
+    let as_read = pairs.filter(|(event, hashes)| hashes.text == event_text_hash(event).unwrap()).count();
     assert!(as_read == 26 || as_read == 0, "the hash is that of the stored text, for {as_read} events");
     let mut running = RunningHash::start(&key);
     assert_eq!(page.start, Some(running));
