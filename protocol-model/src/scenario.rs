@@ -56,14 +56,12 @@ pub fn large() -> Vec<Scenario> {
     erased_twice.losses = 1;
     let mut written_meanwhile = recreation();
     written_meanwhile.clients.push(append(&[event(0, 2, Keys::Own)]));
-    let mut lossy = one_id();
-    lossy.losses = 2;
     let mut lossy_batches = batches();
     (lossy_batches.losses, lossy_batches.readers) = (1, 1);
     let mut three_readers = readers();
     three_readers.clients.push(append(&[event(1, 3, Keys::Both)]));
     (three_readers.readers, three_readers.losses) = (3, 1);
-    vec![erased_twice, written_meanwhile, lossy, lossy_batches, three_readers]
+    vec![erased_twice, written_meanwhile, lossy_batches, three_readers]
 }
 
 /// Three sessions of two users write keys of a user and of the app, and a reader follows.
