@@ -196,7 +196,7 @@ async fn people_see_each_session_with_its_merged_state() {
 
 #[tokio::test]
 async fn a_database_of_every_version_is_read_and_written() {
-    for version in ["v1", "v2", "v3", "v4"] {
+    for version in ["v1", "v2", "v3", "v4", "v5"] {
         let database = Database::new().await;
         database.client(&fixtures::fixture(&format!("mysql/{version}.sql")));
         fixtures::check(&connect(&database.uri()).await.unwrap()).await;

@@ -10,7 +10,7 @@ use crate::fixtures::{check, fill, fixture};
 
 /// The schema that the dumps make.
 const SCHEMA: &str = "scratchbook_fixture";
-const VERSIONS: [u32; 4] = [1, 2, 3, 4];
+const VERSIONS: [u32; 5] = [1, 2, 3, 4, 5];
 
 async fn open(server: &str) -> Store {
     connect(&format!("{server}?schema={SCHEMA}")).await.unwrap()
