@@ -91,6 +91,7 @@ impl AgentTool {
                     "required": ["request"],
                 }),
             },
+            response_json_schema: None,
         };
         let tree = Arc::new(AgentTree::new(agent).map_err(|e| e.context("the agent of a tool"))?);
         Ok(Self { tree, declaration, skip_summarization: false, include_plugins: true })
