@@ -19,7 +19,12 @@ impl Plugin for CountCalls {
         "count_calls"
     }
 
-    async fn after_tool(&self, context: ToolContext, call: &ToolCall, answer: Value) -> Result<ControlFlow<Value, Value>> {
+    async fn after_tool(
+        &self,
+        context: ToolContext,
+        call: &ToolCall,
+        answer: Value,
+    ) -> Result<ControlFlow<Value, Value>> {
         context.state().increment(&format!("user:calls_of_{}", call.name), 1)?;
         Ok(ControlFlow::Continue(answer))
     }
@@ -45,7 +50,10 @@ pub async fn run(server: StdioConnectionParams, database: &str) -> Result<Value>
     let store = connect(database).await?;
     let runner = Runner::builder("school", teacher, store.sessions).plugin(CountCalls).auto_create_session().build()?;
     let events: Vec<_> = runner.run("alice", "session1", "2 + 3?").try_collect().await?;
-    assert_eq!(events.last().and_then(|event| event.content.as_ref()).map(Content::text).as_deref(), Some("It is five."));
+    assert_eq!(
+        events.last().and_then(|event| event.content.as_ref()).map(Content::text).as_deref(),
+        Some("It is five.")
+    );
     tools.close().await;
     Ok(json!(runner.session_service().get_user_state("school", "alice").await?))
 }

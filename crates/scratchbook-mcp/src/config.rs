@@ -111,7 +111,9 @@ impl Args {
         match unsupported.iter().find(|(_, is_given)| *is_given) {
             Some((name, _)) => Err(Error::new(
                 ErrorKind::Unsupported,
-                format!("'{name}' is not supported; leave it out. A server over HTTP is 'streamable_http_connection_params'"),
+                format!(
+                    "'{name}' is not supported; leave it out. A server over HTTP is 'streamable_http_connection_params'"
+                ),
             )),
             None => Ok(()),
         }

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, Implementation, PaginatedRequestParams, Tool,
+    CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, Implementation, PaginatedRequestParams,
+    Tool,
 };
 use rmcp::service::{RoleClient, RunningService, ServiceError, serve_client};
 use rmcp::transport::async_rw::AsyncRwTransport;
@@ -51,7 +52,11 @@ impl Connection {
     /// Returns all tools that the server lists. If this fails, it is tried once again on a new session.
     pub(crate) async fn list_tools(&self) -> Result<Vec<Tool>> {
         match self.list_once().await {
-            Err(error) if error.is_retryable() => self.list_once().await,
+            Err(error) if error.is_retryable() => {
+                // The server may have been restarted and not know the session, so that it gives no answer.
+                *self.session.lock().await = None;
+                self.list_once().await
+            }
             listed => listed,
         }
     }

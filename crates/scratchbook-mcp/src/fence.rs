@@ -37,7 +37,9 @@ pub(crate) fn description(text: &str) -> String {
 /// Returns a schema whose descriptions are between markers.
 pub(crate) fn schema(schema: &Value) -> Value {
     match schema {
-        Value::Object(fields) => fields.iter().map(|(key, value)| (without_markers(key), keyword(key, value))).collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(key, value)| (without_markers(key), keyword(key, value))).collect()
+        }
         other => data(other, schema_items),
     }
 }

@@ -69,7 +69,9 @@ fn headers(params: &StreamableHttpConnectionParams) -> Result<HeaderMap> {
     for (name, value) in &params.headers {
         let wrong = || {
             let name = name.escape_debug();
-            Error::invalid(format!("'{name}' is no HTTP header, or its value cannot be sent; give ASCII without controls"))
+            Error::invalid(format!(
+                "'{name}' is no HTTP header, or its value cannot be sent; give ASCII without controls"
+            ))
         };
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
         let mut value = HeaderValue::from_str(value).map_err(|_| wrong())?;

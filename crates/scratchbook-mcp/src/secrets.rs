@@ -16,9 +16,7 @@ pub(crate) struct Secrets(Vec<String>);
 impl Secrets {
     pub(crate) fn of(params: &McpConnectionParams) -> Self {
         let values: Vec<&str> = match params {
-            McpConnectionParams::Stdio(params) => {
-                params.env.values().chain(&params.args).map(String::as_str).collect()
-            }
+            McpConnectionParams::Stdio(params) => params.env.values().chain(&params.args).map(String::as_str).collect(),
             McpConnectionParams::StreamableHttp(params) => {
                 let query = params.url.split_once('?').map(|(_, query)| query).unwrap_or_default();
                 params.headers.iter().map(|(_, value)| value.as_str()).chain(query.split(['&', '='])).collect()

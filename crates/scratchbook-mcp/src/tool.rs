@@ -69,7 +69,8 @@ impl Tool for McpTool {
         let limit = self.connection.limits.answer_bytes;
         let bytes = answer.to_string().len();
         if bytes > limit {
-            let message = format!("the tool's answer has {bytes} bytes, but at most {limit} are passed on to the model");
+            let message =
+                format!("the tool's answer has {bytes} bytes, but at most {limit} are passed on to the model");
             return Err(Error::new(ErrorKind::ResourceExhausted, message));
         }
         Ok(answer)

@@ -70,12 +70,12 @@ pub mod agent {
     };
     #[cfg(feature = "agent-config")]
     pub use scratchbook_agent::config::{AgentCatalog, ConfiguredTool, load_agent, load_agents};
-    #[cfg(feature = "agent-config")]
-    pub use scratchbook_agent::replay::ReplayFolder;
     #[doc(hidden)]
     pub use scratchbook_agent::credentials;
     pub use scratchbook_agent::instruction::InstructionTemplate;
     pub use scratchbook_agent::plugin::{LoggingPlugin, Plugin};
+    #[cfg(feature = "agent-config")]
+    pub use scratchbook_agent::replay::ReplayFolder;
     pub use scratchbook_agent::runner::{RunConfig, RunRequest, Runner, RunnerBuilder, WhenBusy};
     pub use scratchbook_agent::tool::{
         AgentTool, FunctionTool, GoogleSearchTool, LoadArtifactsTool, Tool, ToolConfirmation, Toolset, exit_loop,
@@ -104,12 +104,12 @@ pub mod layer {
 /// Tools of MCP servers.
 #[cfg(feature = "mcp")]
 pub mod mcp {
+    #[cfg(feature = "agent-config")]
+    pub use scratchbook_mcp::{McpConfigPolicy, mcp_toolset_class};
     pub use scratchbook_mcp::{
         McpConnectionParams, McpLimits, McpToolset, McpToolsetBuilder, StdioConnectionParams,
         StreamableHttpConnectionParams,
     };
-    #[cfg(feature = "agent-config")]
-    pub use scratchbook_mcp::{McpConfigPolicy, mcp_toolset_class};
 }
 
 /// Models: their requests and responses, and models over HTTP.

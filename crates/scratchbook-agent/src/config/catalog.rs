@@ -8,9 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::agent::Agent;
 use crate::model::Llm;
-use crate::tool::{
-    GoogleSearchTool, LoadArtifactsTool, Tool, Toolset, exit_loop, get_user_choice, transfer_to_agent,
-};
+use crate::tool::{GoogleSearchTool, LoadArtifactsTool, Tool, Toolset, exit_loop, get_user_choice, transfer_to_agent};
 use scratchbook_core::error::{Error, Result};
 
 /// A tool or a toolset, as an entry under `tools` of a file becomes one.

@@ -37,7 +37,11 @@ pub(super) fn check(recorded: &RecordedRequest, current: &LlmRequest) -> Result<
     let own = own.as_object().cloned().unwrap_or_default();
     let parts = [
         ("model", json!(recorded.model.clone().unwrap_or_default()), json!(current.model)),
-        ("system_instruction", config.get("system_instruction").cloned().unwrap_or_default(), json!(current.system_instruction)),
+        (
+            "system_instruction",
+            config.get("system_instruction").cloned().unwrap_or_default(),
+            json!(current.system_instruction),
+        ),
         ("contents", contents(&recorded.contents), contents(&current.contents)),
         ("tools", functions, current.tools.iter().map(|tool| function(&json!(tool))).collect()),
         ("built-in tools", built_in, json!(current.built_in_tools)),

@@ -68,7 +68,8 @@ impl Shared {
     /// Returns the recording of a call that was not made before.
     fn call(&self, agent: &str, name: &str, args: &Map<String, Value>) -> Result<ToolRecording> {
         let mut made = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        let recorded = self.of_agent(agent).filter_map(|(place, recording)| Some((place, recording.tool_recording.as_ref()?)));
+        let recorded =
+            self.of_agent(agent).filter_map(|(place, recording)| Some((place, recording.tool_recording.as_ref()?)));
         let is_call = |recorded: &ToolRecording| {
             let call = &recorded.tool_call;
             call.name.as_deref() == Some(name) && call.args.clone().unwrap_or_default() == *args

@@ -90,7 +90,8 @@ mod tests {
 
     #[test]
     fn a_schema_that_refers_to_itself_has_an_end() {
-        let list = json!({"$defs": {"List": {"properties": {"next": {"$ref": "#/$defs/List"}}}}, "$ref": "#/$defs/List"});
+        let list =
+            json!({"$defs": {"List": {"properties": {"next": {"$ref": "#/$defs/List"}}}}, "$ref": "#/$defs/List"});
         assert!(reduced(&list).is_object());
     }
 }

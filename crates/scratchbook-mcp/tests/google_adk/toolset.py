@@ -33,7 +33,7 @@ class Script(BaseLlm):
 
 def connection():
     if "url" in task:
-        return StreamableHTTPConnectionParams(url=task["url"], headers=task.get("headers"))
+        return StreamableHTTPConnectionParams(url=task["url"], headers=task.get("headers"), timeout=30)
     server = StdioServerParameters(command=task["command"], args=task["args"], env=task.get("env"))
     return StdioConnectionParams(server_params=server, timeout=30)
 

@@ -51,10 +51,8 @@ async fn handle(stream: TcpStream, answer: fn(&Value) -> Value) -> std::io::Resu
                 ("200 OK", answer.to_string())
             }
         };
-        let head = format!(
-            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-            body.len()
-        );
+        let head =
+            format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
         stream.write_all(head.as_bytes()).await?;
         stream.write_all(body.as_bytes()).await?;
     }
@@ -99,16 +97,15 @@ async fn pages_of_tools_without_end_are_read_up_to_the_limit() {
 
 #[tokio::test]
 async fn empty_pages_end_the_list() {
-    let url = serve(|request| after_greeting(request, |_| json!({"result": {"tools": [], "nextCursor": "more"}}))).await;
+    let url =
+        serve(|request| after_greeting(request, |_| json!({"result": {"tools": [], "nextCursor": "more"}}))).await;
     let tools = McpToolset::new(StreamableHttpConnectionParams::new(&url)).unwrap();
     assert_eq!(calls(&tools, &[]).await.unwrap().requests[0].tools, []);
 }
 
 #[tokio::test]
 async fn a_message_of_many_megabytes_is_refused() {
-    let url = serve(|request| {
-        after_greeting(request, |_| json!({"result": {"tools": [tool(&"x".repeat(20 << 20))]}}))
-    });
+    let url = serve(|request| after_greeting(request, |_| json!({"result": {"tools": [tool(&"x".repeat(20 << 20))]}})));
     failure(&url.await).await;
 }
 

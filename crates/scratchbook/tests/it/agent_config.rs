@@ -302,8 +302,7 @@ tools:
     let agent = load_agent(&root(text).root(), &catalog).unwrap();
     let agent = agent.as_llm_agent().unwrap();
     let names: Vec<_> = agent.tools().iter().map(|tool| tool.declaration().name.clone()).collect();
-    let expected =
-        ["google_search", "roll_6", "load_artifacts", "exit_loop", "get_user_choice", "transfer_to_agent"];
+    let expected = ["google_search", "roll_6", "load_artifacts", "exit_loop", "get_user_choice", "transfer_to_agent"];
     assert_eq!(names, expected);
     assert_eq!(agent.toolsets().count(), 1);
     let error = refusal("name: a\nmodel: echo\ntools:\n  - name: my_library.exit_loop\n");
