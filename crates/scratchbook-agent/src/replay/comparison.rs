@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::python;
 use super::recordings::{RecordedRequest, with_camel_case};
 use super::schema::reduced;
 use crate::model::LlmRequest;
@@ -111,6 +112,17 @@ fn without_frame(text: &str) -> String {
     if PREAMBLES.contains(&text) {
         return PREAMBLES[0].to_owned();
     }
-    let framed = text.strip_suffix(END).and_then(|text| text.split_once(BEGIN));
-    framed.map_or_else(|| text.to_owned(), |(said, quoted)| format!("{said}: {quoted}"))
+    let framed = text.strip_suffix(END).and_then(|text| text.split_once(BEGIN)).or_else(|| text.split_once(": "));
+    framed.map_or_else(
+        || text.to_owned(),
+        |(said, quoted)| {
+            // Arguments and results are written by Python there, and as JSON here.
+            let value = python::value(quoted).map(|mut value| {
+                value.sort_all_objects();
+                value.to_string()
+            });
+            let quoted = value.unwrap_or_else(|| quoted.to_owned());
+            format!("{said}: {quoted}")
+        },
+    )
 }

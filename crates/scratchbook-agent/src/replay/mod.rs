@@ -1,10 +1,12 @@
 //! Replays recordings of ADK's conformance tests: models answer as recorded, and requests must be the recorded ones.
 //!
 //! - `recordings.rs`: the files. `comparison.rs`: recorded requests beside those of a run. `schema.rs`: JSON Schemas,
-//!   reduced to what is compared. `parts.rs`: models and tools that follow a recording.
+//!   reduced to what is compared. `python.rs`: values as Python writes them. `parts.rs`: models and tools that follow a
+//!   recording.
 
 mod comparison;
 mod parts;
+mod python;
 mod recordings;
 mod schema;
 
