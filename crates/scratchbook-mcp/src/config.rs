@@ -20,7 +20,7 @@ pub enum McpConfigPolicy {
     /// Files may name servers by address only.
     #[default]
     RemoteOnly,
-    /// Files may name programs, too. Whoever writes a file then runs programs on this machine.
+    /// Files may name programs, too. The author of a file can then run any program on this machine.
     AllowStdio,
 }
 

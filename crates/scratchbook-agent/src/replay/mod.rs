@@ -60,7 +60,7 @@ impl ReplayFolder {
             Some("none") => "generated-recordings.yaml",
             _ => return Err(Error::invalid(format!("the 'streaming_mode' of {KEY} is not 'sse' or 'none'"))),
         };
-        // A caller is not told which files exist elsewhere.
+        // The error does not reveal which files exist elsewhere.
         let outside = || {
             let message = format!("the test case of {KEY} is not in the folder whose recordings this server replays");
             Error::new(ErrorKind::PermissionDenied, message)

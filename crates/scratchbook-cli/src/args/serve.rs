@@ -39,8 +39,8 @@ pub(crate) struct ServeArgs {
     /// an ADK Agent Config, or one subfolder for each app with such a file
     #[arg(long, env = "SCRATCHBOOK_AGENTS", value_name = "DIR")]
     pub(crate) agents: Option<PathBuf>,
-    /// Let agents' files name programs that are started as MCP servers. Whoever writes such a file runs programs on this
-    /// machine
+    /// Let agents' files name programs that are started as MCP servers. The author of such a file can run any program
+    /// on this machine
     #[arg(long, env = "SCRATCHBOOK_ALLOW_STDIO_MCP", value_parser = FalseyValueParser::new())]
     pub(crate) allow_stdio_mcp: bool,
     /// Replay the recordings of test cases in this folder for `adk conformance test`. A run replays a recording if its

@@ -46,7 +46,7 @@ fn a_program_in_an_agents_file_needs_an_option() {
     let text = "name: a\nmodel: echo\ntools:\n- name: McpToolset\n  args: {stdio_server_params: {command: touch, args: [x]}}\n";
     write(&fixture, "a", "root_agent.yaml", text);
     let agents = fixture.path("agents");
-    let failed = fixture.fails(5, &["serve", "--port", "0", "--agents", agents.to_str().unwrap()]);
+    let failed = fixture.fails(9, &["serve", "--port", "0", "--agents", agents.to_str().unwrap()]);
     assert!(failed.contains("a file may not name a program as an MCP server"), "{failed}");
     let served = Served::new(&fixture, &["--agents", agents.to_str().unwrap(), "--allow-stdio-mcp"]);
     assert_eq!(served.greeting["apps"], json!(["a"]));
