@@ -119,7 +119,8 @@ impl fmt::Debug for ReplayedLlm {
     }
 }
 
-/// A tool that runs, and whose answer is then the recorded one.
+/// A tool that runs, for its changes to the state, and whose answer is then the recorded one. As in ADK, an agent that is
+/// a tool does not run: its requests are not recorded.
 #[derive(Debug)]
 struct ReplayedTool {
     tool: Arc<dyn Tool>,
@@ -140,6 +141,9 @@ impl Tool for ReplayedTool {
     async fn run(&self, args: Map<String, Value>, context: ToolContext) -> Result<Value> {
         let recorded = self.shared.call(&self.agent, &self.declaration().name, &args)?;
         let recorded = Value::Object(recorded.tool_response.response.unwrap_or_default());
+        if self.tool.runs_agent() {
+            return Ok(recorded);
+        }
         let answer = self.tool.run(args, context).await?;
         // An answer that would be written like the recorded one is kept: a long-running tool without an answer yet is
         // recorded with null.

@@ -69,6 +69,12 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
         Ok(false)
     }
 
+    /// Returns whether the tool runs an agent, so that a replay does not run it.
+    #[doc(hidden)]
+    fn runs_agent(&self) -> bool {
+        false
+    }
+
     /// Adds the tool to a request to the model; by default, this adds its declaration. A tool can add more, such as an
     /// instruction. Changes to the state through the context are committed with the model's answer.
     ///
@@ -104,6 +110,10 @@ impl<T: Tool + ?Sized> Tool for Arc<T> {
 
     async fn requires_confirmation(&self, args: &Map<String, Value>, context: &ToolContext) -> Result<bool> {
         (**self).requires_confirmation(args, context).await
+    }
+
+    fn runs_agent(&self) -> bool {
+        (**self).runs_agent()
     }
 
     async fn process_llm_request(&self, request: &mut LlmRequest, context: &CallbackContext) -> Result<()> {

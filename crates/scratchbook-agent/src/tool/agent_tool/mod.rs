@@ -159,6 +159,10 @@ impl Tool for AgentTool {
         false
     }
 
+    fn runs_agent(&self) -> bool {
+        true
+    }
+
     async fn run(&self, args: Map<String, Value>, context: ToolContext) -> Result<Value> {
         if self.skip_summarization {
             context.skip_summarization();
