@@ -25,13 +25,13 @@ impl Plugin for CountCalls {
         call: &ToolCall,
         answer: Value,
     ) -> Result<ControlFlow<Value, Value>> {
-        context.state().increment(&format!("user:calls_of_{}", call.name), 1)?;
+        context.state().increment(format!("user:calls_of_{}", call.name), 1)?;
         Ok(ControlFlow::Continue(answer))
     }
 }
 
 /// Runs the agent once and returns the user's state.
-pub async fn run(server: StdioConnectionParams, database: &str) -> Result<Value> {
+pub(crate) async fn run(server: StdioConnectionParams, database: &str) -> Result<Value> {
     let tools = McpToolset::builder(server).tool_filter(["get-sum"]).tool_name_prefix("math").build()?;
     let add = LlmResponse::call("math_get-sum", json!({"a": 2, "b": 3}));
     let adder = LlmAgent::builder("adder")
@@ -49,11 +49,7 @@ pub async fn run(server: StdioConnectionParams, database: &str) -> Result<Value>
 
     let store = connect(database).await?;
     let runner = Runner::builder("school", teacher, store.sessions).plugin(CountCalls).auto_create_session().build()?;
-    let events: Vec<_> = runner.run("alice", "session1", "2 + 3?").try_collect().await?;
-    assert_eq!(
-        events.last().and_then(|event| event.content.as_ref()).map(Content::text).as_deref(),
-        Some("It is five.")
-    );
+    runner.run("alice", "session1", "2 + 3?").try_collect::<Vec<_>>().await?;
     tools.close().await;
     Ok(json!(runner.session_service().get_user_state("school", "alice").await?))
 }
