@@ -1,5 +1,5 @@
-//! Installs the packages that tests run with node: ADK for TypeScript, one of its database drivers, and axe-core, which
-//! checks pages.
+//! Installs the packages that tests run with node: ADK for TypeScript, one of its database drivers, axe-core, which
+//! checks pages, and an MCP server.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ const PACKAGES: &str = "crates/scratchbook-server/tests/node";
 const LIST: &str = "package.json";
 const LOCK: &str = "package-lock.json";
 /// The words in the names of the tests that need the packages.
-const WORDS: [&str; 2] = ["adk_js", "axe_core"];
+const WORDS: [&str; 3] = ["adk_js", "axe_core", "mcp_everything"];
 /// The oldest node that the packages run on.
 const OLDEST: u32 = 20;
 

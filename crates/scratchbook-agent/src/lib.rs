@@ -36,7 +36,8 @@
 //! - [`plugin`] has the trait of plugins: callbacks for all agents of a runner.
 //! - [`runner`] runs agents on sessions, one run at a time per session.
 //! - [`tool`] has the trait of tools, and tools made from functions.
-//! - `config`, with the feature of that name, reads agents from YAML files of ADK's Agent Config.
+//! - `config`, with the feature of that name, reads agents from YAML files of ADK's Agent Config, and `replay` replays
+//!   recordings of ADK's conformance tests.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -48,6 +49,8 @@ pub mod credentials;
 pub mod instruction;
 pub mod model;
 pub mod plugin;
+#[cfg(feature = "config")]
+pub mod replay;
 pub mod runner;
 pub mod tool;
 pub mod trace;

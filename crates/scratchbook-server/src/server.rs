@@ -9,7 +9,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method};
 use axum::routing::any;
-use scratchbook::agent::{Plugin, TraceConfig, TraceSink};
+use scratchbook::agent::{Plugin, ReplayFolder, TraceConfig, TraceSink};
 use scratchbook::environment::{Environment, SystemEnvironment};
 use scratchbook::session::Watches;
 use scratchbook::{Agent, Error, ErrorKind, Result, Runner, Store};
@@ -65,6 +65,7 @@ pub struct ServerBuilder {
     max_runs: usize,
     max_waiting_runs: usize,
     resumable: bool,
+    replay: Option<ReplayFolder>,
     tracing: TraceConfig,
     plugins: Vec<Arc<dyn Plugin>>,
     surfaces: Vec<Surface>,
@@ -180,6 +181,14 @@ impl ServerBuilder {
         self
     }
 
+    /// Replays recordings of ADK's conformance tests: see [`ReplayFolder`]. Everybody who may run an agent may then
+    /// choose a recording, so this is for tests.
+    #[must_use]
+    pub fn replay(mut self, folder: ReplayFolder) -> Self {
+        self.replay = Some(folder);
+        self
+    }
+
     /// Sets what exported spans of runs contain: session ids and texts only if the configuration enables them. The
     /// server keeps the spans itself, so it replaces a sink of the configuration.
     #[must_use]
@@ -237,7 +246,11 @@ impl ServerBuilder {
                 .environment(Arc::clone(&environment))
                 .tracing(tracing.clone());
             let runner = self.plugins.iter().fold(runner, |runner, plugin| runner.plugin(Arc::clone(plugin)));
-            if self.resumable { runner.resumable() } else { runner }
+            let runner = if self.resumable { runner.resumable() } else { runner };
+            match &self.replay {
+                Some(folder) => runner.overrides(Arc::new(folder.clone())),
+                None => runner,
+            }
         })?;
         let dev_ui = dev_ui.map(DevUi::new).transpose()?;
         let runs = Runs::new(self.max_runs, self.max_waiting_runs, Arc::clone(&environment));
@@ -303,6 +316,7 @@ impl Server {
             max_runs: MAX_RUNS,
             max_waiting_runs: MAX_WAITING_RUNS,
             resumable: false,
+            replay: None,
             tracing: TraceConfig::default(),
             plugins: Vec::new(),
             surfaces: Surface::ALL.to_vec(),

@@ -44,6 +44,7 @@
 //! - `agent` (default): agents, tools, models, templates and the Runner. Without this feature the crate has only
 //!   sessions and state, for use with any agent framework.
 //! - `agent-config`: agents from YAML files of ADK's Agent Config, `load_agent`.
+//! - `mcp`: tools of MCP servers, over standard input and output or HTTP, the module `mcp`.
 //! - `models`: models of Google, OpenAI, Anthropic, Ollama and others over HTTP, `RemoteLlm`.
 //! - `encryption`: values, events and artifacts are encrypted before they reach a store, `WithEncryption`.
 //! - `compression`: large values, events and artifacts are compressed, `WithCompression`.
@@ -68,13 +69,18 @@ pub mod agent {
         SequentialAgent, SequentialAgentBuilder, ToolCall, ToolContext, inject_session_state,
     };
     #[cfg(feature = "agent-config")]
-    pub use scratchbook_agent::config::{AgentCatalog, load_agent, load_agents};
+    pub use scratchbook_agent::config::{AgentCatalog, ConfiguredTool, load_agent, load_agents};
     #[doc(hidden)]
     pub use scratchbook_agent::credentials;
     pub use scratchbook_agent::instruction::InstructionTemplate;
     pub use scratchbook_agent::plugin::{LoggingPlugin, Plugin};
+    #[cfg(feature = "agent-config")]
+    pub use scratchbook_agent::replay::ReplayFolder;
     pub use scratchbook_agent::runner::{RunConfig, RunRequest, Runner, RunnerBuilder, WhenBusy};
-    pub use scratchbook_agent::tool::{AgentTool, FunctionTool, Tool, ToolConfirmation};
+    pub use scratchbook_agent::tool::{
+        AgentTool, FunctionTool, GoogleSearchTool, LoadArtifactsTool, Tool, ToolConfirmation, Toolset, exit_loop,
+        get_user_choice, transfer_to_agent,
+    };
     pub use scratchbook_agent::trace::{TARGET as TRACE_TARGET, TraceConfig, TraceSink, TraceSpan};
 }
 
@@ -93,6 +99,17 @@ pub mod layer {
     pub use scratchbook_layers::metrics::WithMetrics;
     #[cfg(feature = "schema")]
     pub use scratchbook_layers::schema::{StateSchema, WithStateSchema};
+}
+
+/// Tools of MCP servers.
+#[cfg(feature = "mcp")]
+pub mod mcp {
+    #[cfg(feature = "agent-config")]
+    pub use scratchbook_mcp::{McpConfigPolicy, mcp_toolset_class};
+    pub use scratchbook_mcp::{
+        McpConnectionParams, McpLimits, McpToolset, McpToolsetBuilder, StdioConnectionParams,
+        StreamableHttpConnectionParams,
+    };
 }
 
 /// Models: their requests and responses, and models over HTTP.
@@ -216,6 +233,8 @@ mod documents {
         Uris = "/docs/reference/uris.md",
         Workflows = "/docs/agents/workflows.md",
     }
+    #[cfg(feature = "mcp")]
+    documents! { Mcp = "/docs/agents/mcp.md", }
     #[cfg(feature = "vertex-ai")]
     documents! { VertexStore = "/docs/vertex-store.md", }
 }

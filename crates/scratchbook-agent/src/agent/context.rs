@@ -1,8 +1,8 @@
 //! The contexts of a run that agents and instruction providers receive.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::AgentTree;
 use super::compaction::RunCompaction;
@@ -13,7 +13,7 @@ use super::pending_event::PendingEvent;
 use super::resume::PastEvents;
 use crate::instruction::InstructionTemplate;
 use crate::plugin::Plugins;
-use crate::runner::RunConfig;
+use crate::runner::{RunConfig, RunOverride};
 use crate::trace::{OpenSpan, RunTrace, SpanParent};
 use scratchbook_core::artifact::ArtifactService;
 use scratchbook_core::content::{Content, Part};
@@ -40,6 +40,8 @@ pub(crate) struct Invocation {
     pub(crate) turn_counts: TurnCounts,
     /// Whether the run records checkpoints, from which it can be resumed.
     pub(crate) resumable: bool,
+    /// What replaces the agents' models and tools, once the run has begun.
+    pub(crate) run_override: OnceLock<Arc<dyn RunOverride>>,
     pub(crate) trace: Arc<RunTrace>,
     pub(crate) plugins: Arc<Plugins>,
 }
@@ -206,6 +208,16 @@ impl InvocationContext {
 
     pub(crate) fn shared_environment(&self) -> Arc<dyn Environment> {
         Arc::clone(&self.invocation.environment)
+    }
+
+    pub(crate) fn set_override(&self, run_override: Option<Arc<dyn RunOverride>>) {
+        if let Some(run_override) = run_override {
+            self.invocation.run_override.get_or_init(|| run_override);
+        }
+    }
+
+    pub(super) fn run_override(&self) -> Option<&Arc<dyn RunOverride>> {
+        self.invocation.run_override.get()
     }
 
     pub(crate) fn trace(&self) -> &Arc<RunTrace> {

@@ -22,6 +22,7 @@ use super::tool_step::{ToolCalls, tool_step};
 use super::write_context::CallbackContext;
 use super::{EventStream, failure_event, request};
 use crate::model::{Llm, LlmRequest, LlmResponse, LlmStream};
+use crate::runner::TurnParts;
 use crate::tool::Tool;
 use crate::trace::OpenSpan;
 use scratchbook_core::content::{Content, Part};
@@ -32,7 +33,7 @@ use scratchbook_core::event::Event;
 /// confirmed calls and calls that an interrupted run has left.
 pub(super) fn turn(agent: Arc<LlmAgentDefinition>, context: InvocationContext) -> EventStream {
     Box::pin(async_stream::try_stream! {
-        let turn = LlmTurn::new(agent, context)?;
+        let turn = LlmTurn::new(agent, context).await?;
         let (mut calls, waits) = turn.calls_before_model().await?;
         loop {
             let mut step = StepResult::default();
@@ -115,9 +116,14 @@ struct LlmTurn {
 }
 
 impl LlmTurn {
-    fn new(agent: Arc<LlmAgentDefinition>, context: InvocationContext) -> Result<Self> {
+    async fn new(agent: Arc<LlmAgentDefinition>, context: InvocationContext) -> Result<Self> {
         let model = agent.model_in(&context)?;
-        let tools = request::tools(&agent, model.as_ref(), &context);
+        let tools = request::tools(&agent, model.as_ref(), &context).await?;
+        let parts = TurnParts { model, tools };
+        let TurnParts { model, tools } = match context.run_override() {
+            Some(replacing) => replacing.turn(&agent.name, parts),
+            None => parts,
+        };
         Ok(Self { agent, model, tools, context })
     }
 
@@ -212,6 +218,7 @@ impl LlmAgentDefinition {
     async fn model_event(
         &self,
         mut response: LlmResponse,
+        tools: &[Arc<dyn Tool>],
         pending: &PendingEvent,
         context: &InvocationContext,
     ) -> Result<Event> {
@@ -231,11 +238,17 @@ impl LlmAgentDefinition {
         response.partial = response.partial.or(original.0);
         response.turn_complete = response.turn_complete.or(original.1);
         response.usage_metadata = response.usage_metadata.or(original.2);
-        self.event(response, pending, context)
+        self.event(response, tools, pending, context)
     }
 
     /// Builds the event of a response, with the changes by callbacks and by `output_key`.
-    fn event(&self, mut response: LlmResponse, pending: &PendingEvent, context: &InvocationContext) -> Result<Event> {
+    fn event(
+        &self,
+        mut response: LlmResponse,
+        tools: &[Arc<dyn Tool>],
+        pending: &PendingEvent,
+        context: &InvocationContext,
+    ) -> Result<Event> {
         mark_empty(&mut response, context.run_config());
         let mut event = response.into_event();
         if event.is_partial() {
@@ -249,7 +262,7 @@ impl LlmAgentDefinition {
         }
         let ids: BTreeSet<_> = event
             .function_calls()
-            .filter(|call| self.is_long_running(call.name.as_deref().unwrap_or_default()))
+            .filter(|call| is_long_running(tools, call.name.as_deref().unwrap_or_default()))
             .filter_map(|call| call.id.clone())
             .collect();
         if event.function_calls().next().is_some() {
@@ -264,10 +277,6 @@ impl LlmAgentDefinition {
         let event = Event { content: Some(Content::model(answer.to_string())), ..Event::default() };
         self.save_output(&event, pending, context)?;
         pending.finish(event)
-    }
-
-    fn is_long_running(&self, name: &str) -> bool {
-        self.tools.iter().any(|tool| tool.is_long_running() && tool.declaration().name == name)
     }
 
     /// Stores the agent's final text, or its parsed value, under the output key. Text that comes with a call or was cut
@@ -292,6 +301,10 @@ impl LlmAgentDefinition {
             None => Ok(()),
         }
     }
+}
+
+fn is_long_running(tools: &[Arc<dyn Tool>], name: &str) -> bool {
+    tools.iter().any(|tool| tool.is_long_running() && tool.declaration().name == name)
 }
 
 /// The responses of a model, or of a callback that answers in its place.
@@ -322,8 +335,8 @@ fn model_step(
     let (agent, model, tools, context) = (Arc::clone(agent), Arc::clone(model), tools.to_vec(), context.clone());
     Box::pin(async_stream::try_stream! {
         // If an instruction needs a missing key, the step fails here, before the model is called.
-        let request = request::request(&agent, model.as_ref(), &tools, &context).await?;
         let mut pending = context.pending_event();
+        let request = request::request(&agent, model.as_ref(), &tools, &pending, &context).await?;
         let said = agent.ask(model.as_ref(), request, &pending, &context).await;
         let said = said.unwrap_or_else(|error| ModelOutput::of_callback(Err(error)));
         let ModelOutput { mut responses, is_model, recoverable, mut span } = said;
@@ -342,8 +355,8 @@ fn model_step(
                 response => response,
             };
             let event = match response {
-                Ok(response) if is_model => agent.model_event(response, &pending, &context).await,
-                Ok(response) => agent.event(response, &pending, &context),
+                Ok(response) if is_model => agent.model_event(response, &tools, &pending, &context).await,
+                Ok(response) => agent.event(response, &tools, &pending, &context),
                 Err(error) => Err(error),
             };
             if let Some(mut span) = span.take_if(|_| !event.as_ref().is_ok_and(Event::is_partial)) {

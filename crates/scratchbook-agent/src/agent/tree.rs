@@ -62,6 +62,13 @@ impl AgentTree {
         self.nodes.get(name).map(|node| &node.agent)
     }
 
+    /// Returns the names of all agents, sorted.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names: Vec<_> = self.nodes.keys().cloned().collect();
+        names.sort();
+        names
+    }
+
     /// Returns the model of the nearest agent above that has one.
     pub(crate) fn model_above(&self, name: &str) -> Option<Arc<dyn Llm>> {
         let above = std::iter::successors(self.parent(name), |name| self.parent(name));

@@ -249,6 +249,11 @@ impl ToolContext {
         self.context.layer.actions().requested_tool_confirmations.insert(id, json!(request));
     }
 
+    /// Returns the names of all agents of the tree.
+    pub(crate) fn agent_names(&self) -> Vec<String> {
+        self.context.readonly.invocation.tree().names()
+    }
+
     /// Sets the agent's answer, which ends the agent's turn after the tool has returned.
     pub(crate) fn set_model_response(&self, answer: Value) {
         self.context.layer.actions().set_model_response = Some(answer.into());

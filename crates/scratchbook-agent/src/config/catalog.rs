@@ -4,10 +4,24 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
+
 use crate::agent::Agent;
 use crate::model::Llm;
-use crate::tool::Tool;
+use crate::tool::{GoogleSearchTool, LoadArtifactsTool, Tool, Toolset, exit_loop, get_user_choice, transfer_to_agent};
 use scratchbook_core::error::{Error, Result};
+
+/// A tool or a toolset, as an entry under `tools` of a file becomes one.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ConfiguredTool {
+    /// A tool.
+    Tool(Arc<dyn Tool>),
+    /// A source of tools.
+    Toolset(Arc<dyn Toolset>),
+}
+
+type ToolClass = dyn Fn(&Map<String, Value>) -> Result<ConfiguredTool> + Send + Sync;
 
 type ModelSource = dyn Fn(&str) -> Result<Option<Arc<dyn Llm>>> + Send + Sync;
 
@@ -22,6 +36,7 @@ pub struct AgentCatalog {
     default_model: Option<String>,
     model_for_all: Option<String>,
     tools: BTreeMap<String, Arc<dyn Tool>>,
+    tool_classes: BTreeMap<String, Arc<ToolClass>>,
     agents: BTreeMap<String, Arc<dyn Agent>>,
 }
 
@@ -72,6 +87,31 @@ impl AgentCatalog {
         self
     }
 
+    /// Adds a class of tools under a name. The function makes a tool or a toolset of the `args` of an entry; without
+    /// `args`, they are empty.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use scratchbook::agent::{AgentCatalog, ConfiguredTool, FunctionTool, ToolContext};
+    /// use serde_json::{Map, Value};
+    ///
+    /// let catalog = AgentCatalog::new().tool_class("Die", |args| {
+    ///     let sides = args.get("sides").and_then(Value::as_u64).unwrap_or(6);
+    ///     let roll = move |_: Map<String, Value>, _: ToolContext| async move { Ok(sides) };
+    ///     Ok(ConfiguredTool::Tool(Arc::new(FunctionTool::new("roll", "Rolls a die.", roll))))
+    /// });
+    /// ```
+    #[must_use]
+    pub fn tool_class(
+        mut self,
+        name: impl Into<String>,
+        make: impl Fn(&Map<String, Value>) -> Result<ConfiguredTool> + Send + Sync + 'static,
+    ) -> Self {
+        self.tool_classes.insert(name.into(), Arc::new(make));
+        self
+    }
+
     /// Adds an agent that files can name as a sub-agent, by `code: NAME`.
     #[must_use]
     pub fn agent(mut self, name: impl Into<String>, agent: impl Agent) -> Self {
@@ -99,14 +139,25 @@ impl AgentCatalog {
         })
     }
 
+    /// Returns the tool of an entry: one of the application's own, or one of ADK's built-in tools.
+    ///
     /// # Errors
     ///
-    /// `NotFound` lists the known tools.
-    pub(super) fn find_tool(&self, name: &str) -> Result<Arc<dyn Tool>> {
-        find(&self.tools, name).ok_or_else(|| {
-            let known = listed(self.tools.keys());
-            Error::not_found(format!("there is no tool '{name}'; there are: {known}"))
-        })
+    /// `NotFound` lists the known tools. An error of the function of a class names the class.
+    pub(super) fn find_tool(&self, name: &str, args: Option<&Map<String, Value>>) -> Result<ConfiguredTool> {
+        if let Some(class) = find(&self.tool_classes, name) {
+            return class(args.unwrap_or(&Map::new())).map_err(|e| e.context(format!("the tool '{name}'")));
+        }
+        let Some(tool) = find(&self.tools, name).or_else(|| built_in(name)) else {
+            let known = listed(self.tools.keys().chain(self.tool_classes.keys()));
+            let built_in = BUILT_IN.join(", ");
+            let message = format!("there is no tool '{name}'; there are: {known}; and of ADK's own: {built_in}");
+            return Err(Error::not_found(message));
+        };
+        match args {
+            Some(_) => Err(Error::invalid(format!("the tool '{name}' takes no 'args'; leave them out"))),
+            None => Ok(ConfiguredTool::Tool(tool)),
+        }
     }
 
     /// # Errors
@@ -128,9 +179,26 @@ impl fmt::Debug for AgentCatalog {
             .field("default_model", &self.default_model)
             .field("model_for_all", &self.model_for_all)
             .field("tools", &self.tools.keys())
+            .field("tool_classes", &self.tool_classes.keys())
             .field("agents", &self.agents.keys())
             .finish_non_exhaustive()
     }
+}
+
+/// The names of ADK's built-in tools, without `AgentTool`, which has arguments.
+const BUILT_IN: [&str; 5] = ["exit_loop", "get_user_choice", "google_search", "load_artifacts", "transfer_to_agent"];
+
+/// Returns one of ADK's built-in tools. As in ADK, its name has no dots, or the package's.
+fn built_in(name: &str) -> Option<Arc<dyn Tool>> {
+    let tool: Arc<dyn Tool> = match name.strip_prefix("google.adk.tools.").unwrap_or(name) {
+        "exit_loop" => Arc::new(exit_loop()),
+        "get_user_choice" => Arc::new(get_user_choice()),
+        "google_search" => Arc::new(GoogleSearchTool::new()),
+        "load_artifacts" => Arc::new(LoadArtifactsTool::new()),
+        "transfer_to_agent" => Arc::new(transfer_to_agent()),
+        _ => return None,
+    };
+    Some(tool)
 }
 
 /// Looks up a name that may contain dots.

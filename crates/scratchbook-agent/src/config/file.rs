@@ -2,11 +2,13 @@
 
 use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
 
 use crate::agent::IncludeContents;
 use crate::model::GenerateContentConfig;
 use scratchbook_core::content::{Content, Part};
 use scratchbook_core::error::{Error, ErrorKind, Result};
+use scratchbook_core::json;
 
 /// The agent that one file describes.
 #[derive(Debug)]
@@ -22,7 +24,7 @@ pub(super) struct AgentFile {
     pub(super) disallow_transfer_to_parent: bool,
     pub(super) disallow_transfer_to_peers: bool,
     pub(super) output_key: Option<String>,
-    pub(super) tools: Vec<String>,
+    pub(super) tools: Vec<ToolEntry>,
     pub(super) sub_agents: Vec<Reference>,
     pub(super) max_iterations: Option<usize>,
 }
@@ -36,7 +38,59 @@ pub(super) enum AgentClass {
     Loop,
 }
 
-/// A reference to a sub-agent.
+/// An entry under `tools`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ToolEntry {
+    pub(super) name: String,
+    pub(super) args: Option<Map<String, Value>>,
+}
+
+impl ToolEntry {
+    /// Returns the agent that the entry makes a tool, if it is ADK's `AgentTool`.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` if its arguments are invalid.
+    pub(super) fn as_agent_tool(&self) -> Result<Option<AgentToolArgs>> {
+        if !matches!(self.name.as_str(), "AgentTool" | "google.adk.tools.AgentTool") {
+            return Ok(None);
+        }
+        let args = Value::Object(self.args.clone().unwrap_or_default());
+        AgentToolFields::deserialize(&args)
+            .map_err(|e| Error::invalid(format!("the 'args' of AgentTool are invalid: {}", json::describe(&e))))?
+            .check()
+            .map(Some)
+    }
+}
+
+/// An agent as a tool of another.
+#[derive(Debug)]
+pub(super) struct AgentToolArgs {
+    pub(super) agent: Reference,
+    pub(super) skip_summarization: bool,
+    pub(super) include_plugins: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AgentToolFields {
+    agent: SubAgentField,
+    skip_summarization: Option<bool>,
+    include_plugins: Option<bool>,
+}
+
+impl AgentToolFields {
+    fn check(self) -> Result<AgentToolArgs> {
+        Ok(AgentToolArgs {
+            agent: self.agent.check()?,
+            skip_summarization: self.skip_summarization == Some(true),
+            include_plugins: self.include_plugins != Some(false),
+        })
+    }
+}
+
+/// A reference to a sub-agent, or to an agent that is a tool.
 #[derive(Debug)]
 pub(super) enum Reference {
     /// The agent is in a file, relative to the file that names it.
@@ -70,7 +124,7 @@ struct Fields {
     model: Option<String>,
     instruction: Option<String>,
     output_key: Option<String>,
-    tools: Option<Vec<ToolField>>,
+    tools: Option<Vec<ToolEntry>>,
     sub_agents: Option<Vec<SubAgentField>>,
     max_iterations: Option<i64>,
     include_contents: Option<IncludeField>,
@@ -128,13 +182,6 @@ fn known_content<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Res
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ToolField {
-    name: String,
-    args: Option<IgnoredAny>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct SubAgentField {
     config_path: Option<String>,
     code: Option<String>,
@@ -147,11 +194,10 @@ impl Fields {
         self.check_class(class)?;
         // A negative number means no iterations, as in ADK.
         let max_iterations = self.max_iterations.map(|rounds| usize::try_from(rounds).unwrap_or(0));
-        let tools = self.tools.unwrap_or_default().into_iter().map(ToolField::check);
         let sub_agents = self.sub_agents.unwrap_or_default().into_iter().map(SubAgentField::check);
         Ok(AgentFile {
             class,
-            tools: tools.collect::<Result<_>>()?,
+            tools: self.tools.unwrap_or_default(),
             sub_agents: sub_agents.collect::<Result<_>>()?,
             name: self.name,
             description: self.description.unwrap_or_default(),
@@ -264,21 +310,12 @@ impl StaticPart {
     }
 }
 
-impl ToolField {
-    fn check(self) -> Result<String> {
-        match self.args {
-            Some(_) => Err(unsupported("args")),
-            None => Ok(self.name),
-        }
-    }
-}
-
 impl SubAgentField {
     fn check(self) -> Result<Reference> {
         match (self.config_path, self.code) {
             (Some(path), None) => Ok(Reference::File(path)),
             (None, Some(name)) => Ok(Reference::Code(name)),
-            _ => Err(Error::invalid("a sub agent has either 'config_path' or 'code'")),
+            _ => Err(Error::invalid("an agent that another one names has either 'config_path' or 'code'")),
         }
     }
 }

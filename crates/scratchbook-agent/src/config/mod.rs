@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::agent::{Agent, LlmAgent, LoopAgent, ParallelAgent, SequentialAgent};
+use crate::tool::AgentTool;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 
-pub use catalog::AgentCatalog;
+pub use catalog::{AgentCatalog, ConfiguredTool};
 
-use file::{AgentClass, AgentFile, Reference};
+use file::{AgentClass, AgentFile, AgentToolArgs, Reference, ToolEntry};
 
 /// The file that makes a folder an app, as in ADK.
 const ROOT: &str = "root_agent.yaml";
@@ -148,14 +149,11 @@ impl Loader<'_> {
         let model = file.model.as_deref().filter(|model| !model.is_empty()).or(inherited);
         let mut sub_agents = Vec::new();
         for reference in &file.sub_agents {
-            sub_agents.push(match reference {
-                Reference::File(file) => self.load(&path.with_file_name(file), model)?,
-                Reference::Code(name) => self.catalog.find_agent(name)?,
-            });
+            sub_agents.push(self.find(reference, path, model)?);
         }
         let AgentFile { name, description, .. } = &file;
         Ok(match file.class {
-            AgentClass::Llm => Arc::new(self.llm_agent(&file, model, sub_agents)?),
+            AgentClass::Llm => Arc::new(self.llm_agent(&file, path, model, sub_agents)?),
             AgentClass::Sequential => Arc::new(SequentialAgent::new(name, sub_agents).with_description(description)),
             AgentClass::Parallel => Arc::new(ParallelAgent::new(name, sub_agents).with_description(description)),
             AgentClass::Loop => {
@@ -168,7 +166,36 @@ impl Loader<'_> {
         })
     }
 
-    fn llm_agent(&self, file: &AgentFile, model: Option<&str>, sub_agents: Vec<Arc<dyn Agent>>) -> Result<LlmAgent> {
+    /// Returns the agent that a file names.
+    fn find(&mut self, reference: &Reference, path: &Path, model: Option<&str>) -> Result<Arc<dyn Agent>> {
+        match reference {
+            Reference::File(file) => self.load(&path.with_file_name(file), model),
+            Reference::Code(name) => self.catalog.find_agent(name),
+        }
+    }
+
+    /// Returns the tool or the toolset of an entry.
+    fn tool(&mut self, entry: &ToolEntry, path: &Path, model: Option<&str>) -> Result<ConfiguredTool> {
+        let Some(AgentToolArgs { agent, skip_summarization, include_plugins }) = entry.as_agent_tool()? else {
+            return self.catalog.find_tool(&entry.name, entry.args.as_ref());
+        };
+        let mut tool = AgentTool::new(self.find(&agent, path, model)?)?;
+        if skip_summarization {
+            tool = tool.skip_summarization();
+        }
+        if !include_plugins {
+            tool = tool.without_plugins();
+        }
+        Ok(ConfiguredTool::Tool(Arc::new(tool)))
+    }
+
+    fn llm_agent(
+        &mut self,
+        file: &AgentFile,
+        path: &Path,
+        model: Option<&str>,
+        sub_agents: Vec<Arc<dyn Agent>>,
+    ) -> Result<LlmAgent> {
         let mut agent = LlmAgent::builder(&file.name)
             .description(&file.description)
             .model(self.catalog.find_model(model, &file.name)?);
@@ -191,8 +218,11 @@ impl Loader<'_> {
         if let Some(key) = &file.output_key {
             agent = agent.output_key(key);
         }
-        for name in &file.tools {
-            agent = agent.tool(self.catalog.find_tool(name)?);
+        for entry in &file.tools {
+            agent = match self.tool(entry, path, model)? {
+                ConfiguredTool::Tool(tool) => agent.tool(tool),
+                ConfiguredTool::Toolset(toolset) => agent.toolset(toolset),
+            };
         }
         for sub_agent in sub_agents {
             agent = agent.sub_agent(sub_agent);

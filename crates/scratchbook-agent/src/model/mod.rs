@@ -73,12 +73,26 @@ pub struct LlmRequest {
     pub contents: Vec<Content>,
     /// The tools that the model may call.
     pub tools: Vec<FunctionDeclaration>,
+    /// Tools that the model's provider runs itself, in the form of Gemini's API, such as `{"googleSearch": {}}`. Models
+    /// of other providers refuse a request that has any.
+    pub built_in_tools: Vec<Value>,
     /// The JSON Schema of the answer.
     pub output_schema: Option<Value>,
     /// How the model generates the answer.
     pub config: GenerateContentConfig,
     /// Whether partial responses are wanted.
     pub stream: bool,
+}
+
+impl LlmRequest {
+    /// Adds a text to the system instruction, after an empty line.
+    pub fn append_instruction(&mut self, text: &str) {
+        let instruction = self.system_instruction.get_or_insert_default();
+        if !instruction.is_empty() {
+            instruction.push_str("\n\n");
+        }
+        instruction.push_str(text);
+    }
 }
 
 /// A tool, as it is declared to a model.
@@ -91,6 +105,9 @@ pub struct FunctionDeclaration {
     pub description: String,
     /// The JSON Schema of its arguments.
     pub parameters_json_schema: Value,
+    /// The JSON Schema of its result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_json_schema: Option<Value>,
 }
 
 /// A response of a model.

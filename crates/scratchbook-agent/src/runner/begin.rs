@@ -1,7 +1,7 @@
 //! Starts a run: stores the user's message and chooses the agents that act on it.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
 
 use super::answered_calls::{AnsweredCalls, Caller};
 use super::reading::{Needed, from_last_summary, is_unlimited};
@@ -119,6 +119,7 @@ impl RunnerCore {
             compacting: self.compactor.clone().map(RunCompaction::new),
             turn_counts: TurnCounts::default(),
             resumable: self.resumable,
+            run_override: OnceLock::new(),
             trace,
             plugins: Arc::clone(&self.plugins),
             state: InvocationState::new(session),
@@ -160,6 +161,11 @@ impl RunnerCore {
             earlier.past(&events, context.invocation_id()).has_ended(agent.name(), None)
         });
         self.append_message(&context, request, &answered, permit).await?;
+        if let Some(overrides) = &self.overrides {
+            let (overrides, session) = (Arc::clone(overrides), context.session());
+            let decided = tokio::task::spawn_blocking(move || overrides.of_run(&session)).await;
+            context.set_override(decided.map_err(|e| Error::internal("a replay panicked").with_source(e))??);
+        }
         let events = live(context.session().events());
         Ok(match earlier {
             Some(_) if ended && answered.callers.is_empty() => Vec::new(),

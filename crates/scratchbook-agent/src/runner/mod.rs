@@ -7,6 +7,7 @@ mod compaction;
 mod confirming;
 mod nested;
 mod options;
+mod overrides;
 mod reading;
 mod session_lock;
 mod sync;
@@ -32,6 +33,8 @@ use scratchbook_core::session::{
 use scratchbook_core::state::Scope;
 
 pub use options::{RunConfig, RunRequest, WhenBusy};
+#[doc(hidden)]
+pub use overrides::{RunOverride, RunOverrides, TurnParts};
 
 pub(crate) use session_lock::inherit_run;
 
@@ -81,6 +84,7 @@ struct RunnerCore {
     auto_create_session: bool,
     compactor: Option<Arc<Compactor>>,
     resumable: bool,
+    overrides: Option<Arc<dyn RunOverrides>>,
     tracing: TraceConfig,
     plugins: Arc<Plugins>,
     /// The run whose tool runs this runner's agent.
@@ -99,6 +103,7 @@ pub struct RunnerBuilder {
     auto_create_session: bool,
     events_compaction: Option<EventsCompactionConfig>,
     resumable: bool,
+    overrides: Option<Arc<dyn RunOverrides>>,
     tracing: TraceConfig,
     plugins: Vec<Arc<dyn Plugin>>,
 }
@@ -158,6 +163,14 @@ impl RunnerBuilder {
         self
     }
 
+    /// Sets what may replace the models and tools of runs.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn overrides(mut self, overrides: Arc<dyn RunOverrides>) -> Self {
+        self.overrides = Some(overrides);
+        self
+    }
+
     /// Sets where the spans of runs are sent and what exported spans contain.
     #[must_use]
     pub fn tracing(mut self, tracing: TraceConfig) -> Self {
@@ -191,6 +204,7 @@ impl RunnerBuilder {
             auto_create_session: self.auto_create_session,
             compactor: compactor.map(Arc::new),
             resumable: self.resumable,
+            overrides: self.overrides,
             tracing: self.tracing,
             plugins: Arc::new(Plugins::new(self.plugins)?),
             outer: None,
@@ -213,6 +227,7 @@ impl Runner {
             auto_create_session: false,
             events_compaction: None,
             resumable: false,
+            overrides: None,
             tracing: TraceConfig::default(),
             plugins: Vec::new(),
         }

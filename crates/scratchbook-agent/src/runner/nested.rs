@@ -39,6 +39,7 @@ impl Runner {
             auto_create_session: false,
             compactor: None,
             resumable: false,
+            overrides: None,
             tracing: TraceConfig::default(),
             plugins,
             outer: Some(OuterRun { trace: Arc::clone(outer.trace()), span: outer.span_parent().cloned() }),

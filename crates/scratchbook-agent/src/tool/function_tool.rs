@@ -75,6 +75,7 @@ impl FunctionTool {
             name: name.into(),
             description: description.into(),
             parameters_json_schema: schema_for!(A).to_value(),
+            response_json_schema: None,
         };
         let name = declaration.name.clone();
         let function = Box::new(move |args, context| -> BoxFuture<'static, _> {

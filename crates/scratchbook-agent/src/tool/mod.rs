@@ -2,9 +2,14 @@
 
 mod agent_tool;
 mod confirmation;
+mod exit_loop;
 mod function_tool;
+mod google_search;
+mod load_artifacts;
 mod set_model_response;
+mod toolset;
 mod transfer;
+mod user_choice;
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,16 +17,26 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use crate::agent::ToolContext;
-use crate::model::FunctionDeclaration;
+use crate::agent::{CallbackContext, ToolContext};
+use crate::model::{FunctionDeclaration, LlmRequest};
 use scratchbook_core::error::Result;
 
 pub use agent_tool::AgentTool;
 pub use confirmation::ToolConfirmation;
+pub use exit_loop::exit_loop;
 pub use function_tool::FunctionTool;
+pub use google_search::GoogleSearchTool;
+pub use load_artifacts::LoadArtifactsTool;
+pub use toolset::Toolset;
+pub use transfer::transfer_to_agent;
+pub use user_choice::get_user_choice;
 
 pub(crate) use set_model_response::SetModelResponseTool;
-pub(crate) use transfer::TransferTool;
+pub(crate) use transfer::{TransferTool, is_transfer_tool};
+
+/// Added to the description of a long-running tool, in ADK's words.
+const LONG_RUNNING: &str = "NOTE: This is a long-running operation. Do not call this tool again if it has already returned \
+    some intermediate or pending status.";
 
 /// A tool that a model can call by name, with arguments.
 ///
@@ -53,6 +68,29 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     async fn requires_confirmation(&self, _args: &Map<String, Value>, _context: &ToolContext) -> Result<bool> {
         Ok(false)
     }
+
+    /// Returns whether the tool runs an agent, so that a replay does not run it.
+    #[doc(hidden)]
+    fn runs_agent(&self) -> bool {
+        false
+    }
+
+    /// Adds the tool to a request to the model; by default, this adds its declaration. A tool can add more, such as an
+    /// instruction. Changes to the state through the context are committed with the model's answer.
+    ///
+    /// # Errors
+    ///
+    /// Any error; it ends the run.
+    async fn process_llm_request(&self, request: &mut LlmRequest, _context: &CallbackContext) -> Result<()> {
+        let mut declaration = self.declaration().clone();
+        if self.is_long_running() {
+            let separator = if declaration.description.is_empty() { "" } else { "\n\n" };
+            declaration.description.push_str(separator);
+            declaration.description.push_str(LONG_RUNNING);
+        }
+        request.tools.push(declaration);
+        Ok(())
+    }
 }
 
 #[deny(clippy::missing_trait_methods)]
@@ -72,5 +110,13 @@ impl<T: Tool + ?Sized> Tool for Arc<T> {
 
     async fn requires_confirmation(&self, args: &Map<String, Value>, context: &ToolContext) -> Result<bool> {
         (**self).requires_confirmation(args, context).await
+    }
+
+    fn runs_agent(&self) -> bool {
+        (**self).runs_agent()
+    }
+
+    async fn process_llm_request(&self, request: &mut LlmRequest, context: &CallbackContext) -> Result<()> {
+        (**self).process_llm_request(request, context).await
     }
 }

@@ -34,6 +34,7 @@ impl SetModelResponseTool {
                 Some(argument) => within_object(argument, schema.clone()),
                 None => schema.clone(),
             },
+            response_json_schema: None,
         };
         Self { declaration, argument, check }
     }

@@ -13,10 +13,32 @@ const NO_NAME: &str = "Invoking `transfer_to_agent()` failed as the following ma
     agent_name\n\
     You could retry calling this tool, but it is IMPORTANT for you to provide all the mandatory parameters.";
 
+/// Returns ADK's tool `transfer_to_agent`, with which an agent hands over to any agent of its tree. An agent that may
+/// hand over to others has this tool without being given it, and its model is then shown the names of these agents
+/// only.
+///
+/// ```
+/// use scratchbook::agent::{LlmAgent, transfer_to_agent};
+///
+/// let agent = LlmAgent::builder("operator").tool(transfer_to_agent()).build()?;
+/// # Ok::<(), scratchbook::Error>(())
+/// ```
+#[must_use]
+pub fn transfer_to_agent() -> impl Tool {
+    TransferTool::to_any()
+}
+
+/// Returns whether a tool is [`transfer_to_agent`].
+pub(crate) fn is_transfer_tool(tool: &dyn Tool) -> bool {
+    let declaration = tool.declaration();
+    declaration.name == TransferTool::NAME && *declaration == TransferTool::to_any().declaration
+}
+
 /// The built-in tool of an agent that may hand over to other agents.
 #[derive(Debug)]
 pub(crate) struct TransferTool {
-    targets: Vec<String>,
+    /// The agents that may be named; `None` for any agent.
+    targets: Option<Vec<String>>,
     declaration: FunctionDeclaration,
 }
 
@@ -39,8 +61,31 @@ impl TransferTool {
                 "properties": {"agent_name": {"type": "string", "title": "Agent Name", "enum": targets}},
                 "required": ["agent_name"],
             }),
+            response_json_schema: None,
         };
-        Self { targets, declaration }
+        Self { targets: Some(targets), declaration }
+    }
+
+    fn to_any() -> Self {
+        let declaration = FunctionDeclaration {
+            name: Self::NAME.to_owned(),
+            description: "Transfer the query to another agent.\n\nUse this tool to hand off control to another agent \
+                          that is more suitable to\nanswer the user's query according to the agent's \
+                          description.\n\nArgs:\n  agent_name: the agent name to transfer to.\n  transfer_reason: the \
+                          reason for transferring to the target agent."
+                .to_owned(),
+            parameters_json_schema: json!({
+                "type": "object",
+                "title": "transfer_to_agentParams",
+                "properties": {
+                    "agent_name": {"type": "string", "title": "Agent Name"},
+                    "transfer_reason": {"type": "string", "title": "Transfer Reason", "default": ""},
+                },
+                "required": ["agent_name"],
+            }),
+            response_json_schema: None,
+        };
+        Self { targets: None, declaration }
     }
 }
 
@@ -60,8 +105,12 @@ impl Tool for TransferTool {
             return Ok(json!({"error": NO_NAME}));
         };
         let name = name.as_str().unwrap_or_default();
-        if !self.targets.iter().any(|target| target == name) {
-            let known = self.targets.join(", ");
+        let known = match &self.targets {
+            Some(targets) => targets.clone(),
+            None => context.agent_names(),
+        };
+        if !known.iter().any(|known| known == name) {
+            let known = known.join(", ");
             return Err(Error::invalid(format!("there is no agent '{name}' to hand over to; there are: {known}")));
         }
         context.transfer_to_agent(name);

@@ -40,6 +40,9 @@ pub(crate) struct ChatArgs {
     /// the agent's file names; for demo and story, gemini-3.5-flash if its API key is set, or else a script]
     #[arg(long, short, value_parser = named)]
     pub(crate) model: Option<String>,
+    /// Let agents' files name programs that are started as MCP servers
+    #[arg(long)]
+    pub(crate) allow_stdio_mcp: bool,
     /// Continue this session, or create it if it does not exist: its id or APP/USER/SESSION. The first 8 characters of
     /// a generated id are enough [default: a new session]
     #[arg(long, short, value_name = "SESSION", value_parser = named)]

@@ -39,6 +39,14 @@ pub(crate) struct ServeArgs {
     /// an ADK Agent Config, or one subfolder for each app with such a file
     #[arg(long, env = "SCRATCHBOOK_AGENTS", value_name = "DIR")]
     pub(crate) agents: Option<PathBuf>,
+    /// Let agents' files name programs that are started as MCP servers. The author of such a file can run any program
+    /// on this machine
+    #[arg(long, env = "SCRATCHBOOK_ALLOW_STDIO_MCP", value_parser = FalseyValueParser::new())]
+    pub(crate) allow_stdio_mcp: bool,
+    /// Replay the recordings of test cases in this folder for `adk conformance test`. A run replays a recording if its
+    /// state names the test case. Do not use this on a server with real users
+    #[arg(long, env = "SCRATCHBOOK_CONFORMANCE", value_name = "DIR")]
+    pub(crate) conformance: Option<PathBuf>,
     /// Do not host the built-in agents
     #[arg(long, env = "SCRATCHBOOK_NO_DEMO", value_parser = FalseyValueParser::new())]
     pub(crate) no_demo: bool,

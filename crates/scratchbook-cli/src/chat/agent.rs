@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use scratchbook::{Agent, Error, ErrorKind, LlmAgent, Result};
 
-use crate::agents;
+use crate::agents::{self, FileOptions, Programs};
 use crate::args::ChatArgs;
 
 /// The default model of the built-in agents, if its key is set. It is ADK's default, too.
@@ -31,8 +31,8 @@ impl ChatAgent {
         let model = args.model.as_deref();
         if let Some(file) = &args.agent {
             let (app, agent) = match file.is_dir() {
-                true => only(agents::of_folder(file, model)?, None)?,
-                false => (args.app_name().unwrap_or_default(), agents::of_file(file, model)?),
+                true => only(agents::of_folder(file, options(args))?, None)?,
+                false => (args.app_name().unwrap_or_default(), agents::of_file(file, options(args))?),
             };
             return Ok(Self { app, agent, note: None });
         }
@@ -69,10 +69,15 @@ impl ChatAgent {
 }
 
 fn of_folder(folder: &Path, args: &ChatArgs) -> Result<(String, Arc<dyn Agent>)> {
-    let (app, model) = (args.app.as_deref(), args.model.as_deref());
+    let app = args.app.as_deref();
     // Only the folder of the app is loaded, so that errors in other folders do no harm.
     let own = app.map(|app| folder.join(app)).filter(|own| own.is_dir());
-    only(agents::of_folder(own.as_deref().unwrap_or(folder), model)?, app)
+    only(agents::of_folder(own.as_deref().unwrap_or(folder), options(args))?, app)
+}
+
+fn options(args: &ChatArgs) -> FileOptions<'_> {
+    let programs = Programs::allowed_if(args.allow_stdio_mcp);
+    FileOptions { model: args.model.as_deref(), programs, ..FileOptions::default() }
 }
 
 /// Returns the app with this name, or else the only one.

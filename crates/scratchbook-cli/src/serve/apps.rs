@@ -5,7 +5,7 @@ use std::sync::Arc;
 use scratchbook::{Agent, Result};
 use scratchbook_server::ServerBuilder;
 
-use crate::agents;
+use crate::agents::{self, FileOptions, Keys, Programs};
 use crate::args::ServeArgs;
 
 /// The hosted apps.
@@ -25,7 +25,11 @@ impl Apps {
     pub(super) fn of(args: &ServeArgs) -> Result<Self> {
         let model = args.model.as_deref();
         match &args.agents {
-            Some(folder) => agents::of_folder(folder, model).map(Self::Files),
+            Some(folder) => {
+                let programs = Programs::allowed_if(args.allow_stdio_mcp);
+                let keys = if args.conformance.is_some() { Keys::Optional } else { Keys::Needed };
+                agents::of_folder(folder, FileOptions { model, programs, keys }).map(Self::Files)
+            }
             None if args.no_demo => Ok(Self::Files(Vec::new())),
             None => agents::demo(model.map(agents::hosted).transpose()?).map(Self::Demo),
         }

@@ -18,6 +18,7 @@ mod telemetry;
 use std::sync::Arc;
 
 use scratchbook::Store;
+use scratchbook::agent::ReplayFolder;
 use scratchbook::layer::WithMetrics;
 use scratchbook_server::Server;
 
@@ -61,6 +62,10 @@ pub(crate) async fn serve(
     let connections = open_files::room_for_connections(&args.limits);
     let server = Server::builder(counted(database.store(), &names)).metrics(move || metrics.render());
     let server = args.adk_ui.iter().fold(apps.host(server), |server, folder| server.dev_ui(folder));
+    let server = match &args.conformance {
+        Some(folder) => server.replay(ReplayFolder::open(folder).map_err(|e| e.context("--conformance"))?),
+        None => server,
+    };
     let server = options::shown(server.surfaces(options::surfaces(&args)), &args);
     let server = options::limited(options::guarded(server, &args.access)?, &args.limits, connections).build()?;
     let address = listen::address(&listener)?;

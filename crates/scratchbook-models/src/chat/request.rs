@@ -10,7 +10,7 @@ use super::parts::NotTaken;
 use super::{ProviderProfile, Wire, options, parts};
 use scratchbook_agent::model::{FunctionDeclaration, LlmRequest};
 use scratchbook_core::content::Part;
-use scratchbook_core::error::Result;
+use scratchbook_core::error::{Error, ErrorKind, Result};
 
 /// The message of an empty conversation, in ADK's words.
 const BEGIN: &str = "Handle the requests as specified in the System Instruction.";
@@ -24,6 +24,14 @@ const LONGEST_NAME: usize = 64;
 
 /// Returns the conversation and the tools of a request. [`options`] has the configuration of the answer.
 pub(super) fn chat(request: &LlmRequest, profile: &ProviderProfile) -> Result<ChatRequest> {
+    if let Some(tool) = request.built_in_tools.first() {
+        let names: Vec<_> = tool.as_object().into_iter().flat_map(|tool| tool.keys().cloned()).collect();
+        let message = format!(
+            "the built-in tool '{}' exists for Gemini's models only; give the agent one, or leave the tool out",
+            names.join("', '")
+        );
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
     let mut messages = Vec::new();
     let mut turns = turns(&request.contents, profile.kind);
     if profile.wire != Wire::Ollama {

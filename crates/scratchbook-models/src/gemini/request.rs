@@ -43,9 +43,14 @@ pub(super) fn request_body(request: &LlmRequest) -> Result<Value> {
     if let Some(instruction) = &request.system_instruction {
         body.insert("systemInstruction".to_owned(), user_text(instruction));
     }
+    let mut tools = Vec::new();
     if !request.tools.is_empty() {
         let declarations = request.tools.iter().map(declaration).collect::<Result<Vec<_>>>()?;
-        body.insert("tools".to_owned(), json!([{"functionDeclarations": declarations}]));
+        tools.push(json!({"functionDeclarations": declarations}));
+    }
+    tools.extend(request.built_in_tools.iter().cloned());
+    if !tools.is_empty() {
+        body.insert("tools".to_owned(), tools.into());
     }
     let Value::Object(mut config) = documented(value(&request.config)?) else {
         return Err(Error::internal("a config is no object"));

@@ -4,10 +4,14 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use futures_util::TryStreamExt;
-use scratchbook::agent::{AgentCatalog, FunctionAgent, FunctionTool, ToolContext, load_agent, load_agents};
+use scratchbook::agent::{
+    AgentCatalog, ConfiguredTool, FunctionAgent, FunctionTool, ReadonlyContext, Tool, ToolContext, Toolset, load_agent,
+    load_agents,
+};
 use scratchbook::model::{Llm, LlmResponse, ScriptedLlm};
-use scratchbook::{Agent, Error, ErrorKind, Event, InMemorySessionService, Runner};
+use scratchbook::{Agent, Error, ErrorKind, Event, InMemorySessionService, LlmAgent, Runner};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
@@ -223,7 +227,7 @@ fn what_is_refused_is_named_with_its_file() {
         ("name: a\nmodel: echo\ntools:\n  - name: fly", ErrorKind::NotFound, "'fly'"),
         (
             "name: a\nmodel: echo\ntools:\n  - name: roll_die\n    args:\n      sides: 6",
-            ErrorKind::Unsupported,
+            ErrorKind::InvalidArgument,
             "'args'",
         ),
         ("name: a\nmodel: echo\nsub_agents:\n  - code: nobody", ErrorKind::NotFound, "'nobody'"),
@@ -268,4 +272,82 @@ fn no_text_makes_the_reader_panic() {
         refusal(text);
     }
     refusal(&"[".repeat(100_000));
+}
+
+#[test]
+fn built_in_tools_and_classes_are_found_by_name() {
+    let text = "
+name: helper
+model: echo
+tools:
+- name: google_search
+- name: Die
+  args: {sides: 6}
+- name: google.adk.tools.load_artifacts
+- name: exit_loop
+- name: get_user_choice
+- name: transfer_to_agent
+- name: Shelf
+";
+    let catalog = catalog()
+        .tool_class("Die", |args| {
+            let name = format!("roll_{}", args["sides"]);
+            let roll = |_: Map<String, Value>, _: ToolContext| async { Ok(4) };
+            Ok(ConfiguredTool::Tool(Arc::new(FunctionTool::new(name, "Rolls a die.", roll))))
+        })
+        .tool_class("Shelf", |args| {
+            assert!(args.is_empty());
+            Ok(ConfiguredTool::Toolset(Arc::new(Shelf)))
+        });
+    let agent = load_agent(&root(text).root(), &catalog).unwrap();
+    let agent = agent.as_llm_agent().unwrap();
+    let names: Vec<_> = agent.tools().iter().map(|tool| tool.declaration().name.clone()).collect();
+    let expected = ["google_search", "roll_6", "load_artifacts", "exit_loop", "get_user_choice", "transfer_to_agent"];
+    assert_eq!(names, expected);
+    assert_eq!(agent.toolsets().count(), 1);
+    let error = refusal("name: a\nmodel: echo\ntools:\n  - name: my_library.exit_loop\n");
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.to_string().contains("get_user_choice"), "{error}");
+}
+
+#[derive(Debug)]
+struct Shelf;
+
+#[async_trait]
+impl Toolset for Shelf {
+    async fn get_tools(&self, _context: &ReadonlyContext) -> scratchbook::Result<Vec<Arc<dyn Tool>>> {
+        Ok(Vec::new())
+    }
+}
+
+#[test]
+fn an_agent_in_another_file_is_a_tool() {
+    let text = "
+name: editor
+model: echo
+tools:
+- name: AgentTool
+  args:
+    agent: {config_path: ./fact_checker.yaml}
+    skip_summarization: true
+- name: AgentTool
+  args: {agent: {code: in_code}}
+";
+    let checker = "name: fact_checker\ndescription: Checks facts.\ntools:\n- name: google_search\n";
+    let files = Files::new(&[("root_agent.yaml", text), ("fact_checker.yaml", checker)]);
+    let in_code = LlmAgent::builder("in_code").model(ScriptedLlm::new(["Hello."])).build().unwrap();
+    let agent = load_agent(&files.root(), &catalog().agent("in_code", in_code)).unwrap();
+    let tools = agent.as_llm_agent().unwrap().tools();
+    let names: Vec<_> = tools.iter().map(|tool| tool.declaration().name.as_str()).collect();
+    assert_eq!(names, ["fact_checker", "in_code"]);
+    assert_eq!(tools[0].declaration().description, "Checks facts.");
+    for (args, said) in [
+        ("{}", "agent"),
+        ("{agent: {}}", "'config_path'"),
+        ("{agent: {config_path: root_agent.yaml}}", "below itself"),
+        ("{agent: {code: a}, bogus: 1}", "bogus"),
+    ] {
+        let error = refusal(&format!("name: a\nmodel: echo\ntools:\n- name: AgentTool\n  args: {args}\n"));
+        assert!(error.to_string().contains(said), "{args}: {error}");
+    }
 }

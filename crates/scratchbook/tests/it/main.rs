@@ -49,6 +49,7 @@ mod schema;
 mod slow;
 mod sqlite;
 mod tools;
+mod toolsets;
 mod travel;
 mod unique;
 mod verify;

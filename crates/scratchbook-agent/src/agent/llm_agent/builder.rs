@@ -10,13 +10,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::tools::PlacedToolset;
 use super::{IncludeContents, InputSchema, Instruction, LlmAgent, LlmAgentDefinition, OutputSchema, StaticInstruction};
 use crate::agent::Agent;
 use crate::agent::callback::{ToolCall, agent_callback_methods};
 use crate::agent::tree::check_agent_name;
 use crate::agent::write_context::{CallbackContext, ToolContext};
 use crate::model::{GenerateContentConfig, Llm, LlmRequest, LlmResponse};
-use crate::tool::{SetModelResponseTool, Tool, TransferTool};
+use crate::tool::{SetModelResponseTool, Tool, Toolset, TransferTool, is_transfer_tool};
 use scratchbook_core::content::Content;
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::state::{Scope, check_key};
@@ -119,6 +120,14 @@ impl LlmAgentBuilder {
     #[must_use]
     pub fn tool(mut self, tool: impl Tool) -> Self {
         self.inner.tools.push(Arc::new(tool));
+        self
+    }
+
+    /// Adds a toolset. Its tools come between the tools that are added before it and after it.
+    #[must_use]
+    pub fn toolset(mut self, toolset: impl Toolset) -> Self {
+        let place = self.inner.tools.len();
+        self.inner.toolsets.push(PlacedToolset { place, toolset: Arc::new(toolset) });
         self
     }
 
@@ -327,7 +336,9 @@ impl LlmAgentDefinition {
 
     fn check_tools(&self) -> Result<()> {
         let name = &self.name;
-        let mut names: Vec<_> = self.tools.iter().map(|tool| tool.declaration().name.as_str()).collect();
+        // The model may be shown `transfer_to_agent` by the agent itself.
+        let others = self.tools.iter().filter(|tool| !is_transfer_tool(tool.as_ref()));
+        let mut names: Vec<_> = others.map(|tool| tool.declaration().name.as_str()).collect();
         names.sort_unstable();
         let answers = self.output_schema.as_ref().map(|_| SetModelResponseTool::NAME);
         if let Some(taken) = [TransferTool::NAME].into_iter().chain(answers).find(|taken| names.contains(taken)) {

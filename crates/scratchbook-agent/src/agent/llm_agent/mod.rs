@@ -6,6 +6,7 @@ mod input_schema;
 mod instruction;
 mod output_schema;
 mod static_instruction;
+mod tools;
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use super::callback::{AgentCallbacks, ModelCallbacks};
 use super::context::InvocationContext;
 use super::{Agent, EventStream, step};
 use crate::model::{GenerateContentConfig, Llm};
-use crate::tool::Tool;
+use crate::tool::{Tool, Toolset};
 use scratchbook_core::error::Result;
 use serde_json::Value;
 
@@ -67,6 +68,7 @@ pub(super) struct LlmAgentDefinition {
     pub(super) disallow_transfer_to_parent: bool,
     pub(super) disallow_transfer_to_peers: bool,
     pub(super) tools: Vec<Arc<dyn Tool>>,
+    toolsets: Vec<tools::PlacedToolset>,
     pub(super) output_key: Option<String>,
     pub(super) output_schema: Option<OutputSchema>,
     input_schema: Option<InputSchema>,
@@ -105,10 +107,16 @@ impl LlmAgent {
         self.inner.instruction.as_ref()
     }
 
-    /// Returns the agent's tools in the order in which they were added, without the built-in ones.
+    /// Returns the agent's tools in the order in which they were added, without the built-in ones and without those of
+    /// its toolsets.
     #[must_use]
     pub fn tools(&self) -> &[Arc<dyn Tool>] {
         &self.inner.tools
+    }
+
+    /// Returns the agent's toolsets in the order in which they were added.
+    pub fn toolsets(&self) -> impl Iterator<Item = &Arc<dyn Toolset>> {
+        self.inner.toolsets.iter().map(|placed| &placed.toolset)
     }
 
     /// Returns the state key under which the agent's final text is stored.

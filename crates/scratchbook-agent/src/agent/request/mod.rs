@@ -5,16 +5,18 @@ mod insertion_point;
 mod instruction;
 mod transfer;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::compaction::estimated;
 use super::history::{self, HistoryOptions};
 use super::llm_agent::{Instruction, LlmAgentDefinition};
-use super::{Agent, InvocationContext};
-use crate::model::{FunctionDeclaration, Llm, LlmCapabilities, LlmRequest};
-use crate::tool::{Tool, TransferTool};
+use super::pending_event::PendingEvent;
+use super::{Agent, CallbackContext, InvocationContext};
+use crate::model::{Llm, LlmCapabilities, LlmRequest};
+use crate::tool::{Tool, TransferTool, is_transfer_tool};
 use scratchbook_core::content::Content;
-use scratchbook_core::error::Result;
+use scratchbook_core::error::{Error, Result};
 
 use instruction::{SystemInstruction, identity, with_the_conversation};
 use transfer::transfer_instruction;
@@ -24,20 +26,17 @@ const ANSWER_BY_TOOL: &str = "IMPORTANT: You have access to other tools, but you
     the set_model_response tool with the required structured format. After using any other tools needed to complete the \
     task, always call set_model_response with your final answer in the specified schema format.";
 
-/// Added to the description of a long-running tool.
-const LONG_RUNNING: &str = "NOTE: This is a long-running operation. Do not call this tool again if it has already returned \
-    some intermediate or pending status.";
-
 /// Builds the request of an agent's next step.
 ///
 /// # Errors
 ///
 /// `NotFound` names a key that an instruction needs and that is missing from the state. An error of the application's
-/// own instruction function is returned unchanged.
+/// own instruction function, or of a tool that adds itself to the request, is returned unchanged.
 pub(super) async fn request(
     agent: &LlmAgentDefinition,
     model: &dyn Llm,
     tools: &[Arc<dyn Tool>],
+    pending: &PendingEvent,
     context: &InvocationContext,
 ) -> Result<LlmRequest> {
     let capabilities = model.capabilities();
@@ -76,15 +75,22 @@ pub(super) async fn request(
     };
     contents.splice(at..at, beside);
     let shown = agent.output_schema.as_ref().filter(|_| !answers_by_tool(agent, capabilities));
-    Ok(LlmRequest {
+    let mut request = LlmRequest {
         model: model.name().to_owned(),
         system_instruction: system.into_text(),
         contents,
-        tools: tools.iter().map(|tool| declaration(tool.as_ref())).collect(),
         output_schema: shown.map(|output| output.schema.clone()),
         config: agent.generate_content_config.clone(),
         stream: context.run_config().streaming,
-    })
+        ..LlmRequest::default()
+    };
+    if !tools.is_empty() {
+        let context = CallbackContext::new(pending, context);
+        for tool in tools {
+            tool.process_llm_request(&mut request, &context).await?;
+        }
+    }
+    Ok(request)
 }
 
 /// Estimates the tokens of the conversation in an agent's next request.
@@ -96,9 +102,18 @@ fn history_options(agent: &LlmAgentDefinition, capabilities: LlmCapabilities) ->
     HistoryOptions { include: agent.include_contents, client_ids: capabilities.call_ids }
 }
 
-/// Returns the tools that a model may call: the built-in ones first, then the agent's own.
-pub(super) fn tools(agent: &LlmAgentDefinition, model: &dyn Llm, context: &InvocationContext) -> Vec<Arc<dyn Tool>> {
-    let mut tools: Vec<Arc<dyn Tool>> = Vec::with_capacity(agent.tools.len() + 2);
+/// Returns the tools that a model may call: the built-in ones first, then the agent's own with those of its toolsets.
+///
+/// # Errors
+///
+/// `InvalidArgument` if two tools have the same name; an error of a toolset is returned with the agent's name.
+pub(super) async fn tools(
+    agent: &LlmAgentDefinition,
+    model: &dyn Llm,
+    context: &InvocationContext,
+) -> Result<Vec<Arc<dyn Tool>>> {
+    let listed = agent.list_tools(&context.readonly()).await?;
+    let mut tools: Vec<Arc<dyn Tool>> = Vec::with_capacity(listed.len() + 2);
     if let Some(output) = agent.output_schema.as_ref().filter(|_| answers_by_tool(agent, model.capabilities())) {
         tools.push(Arc::clone(&output.tool) as Arc<dyn Tool>);
     }
@@ -107,25 +122,28 @@ pub(super) fn tools(agent: &LlmAgentDefinition, model: &dyn Llm, context: &Invoc
         let names = targets.iter().map(|target| target.name().to_owned()).collect();
         tools.push(Arc::new(TransferTool::new(names)));
     }
-    tools.extend(agent.tools.iter().cloned());
-    tools
+    // The built-in tool lists the agents that may be named, so it replaces a tool of the same kind.
+    tools.extend(listed.into_iter().filter(|tool| targets.is_empty() || !is_transfer_tool(tool.as_ref())));
+    match same_name(&tools) {
+        None => Ok(tools),
+        Some(twice) => Err(Error::invalid(format!(
+            "two tools of agent '{}' are called '{twice}'; give a toolset a prefix, or filter its tools",
+            agent.name
+        ))),
+    }
 }
 
-/// Returns a tool's declaration for the model. A long-running tool's description has a note, in ADK's words.
-fn declaration(tool: &dyn Tool) -> FunctionDeclaration {
-    let mut declaration = tool.declaration().clone();
-    if tool.is_long_running() {
-        let separator = if declaration.description.is_empty() { "" } else { "\n\n" };
-        declaration.description.push_str(separator);
-        declaration.description.push_str(LONG_RUNNING);
-    }
-    declaration
+/// Returns a name that two tools have.
+fn same_name(tools: &[Arc<dyn Tool>]) -> Option<String> {
+    let mut names = HashSet::new();
+    let mut all = tools.iter().map(|tool| tool.declaration().name.as_str());
+    all.find(|name| !names.insert(*name)).map(str::to_owned)
 }
 
 /// Returns whether the agent's answer is given by calling a tool, since the model does not support a schema together
 /// with tools.
 fn answers_by_tool(agent: &LlmAgentDefinition, capabilities: LlmCapabilities) -> bool {
-    agent.output_schema.is_some() && !agent.tools.is_empty() && !capabilities.output_schema_and_tools
+    agent.output_schema.is_some() && agent.has_tools() && !capabilities.output_schema_and_tools
 }
 
 /// Returns the root agent's instruction for all agents of the tree.

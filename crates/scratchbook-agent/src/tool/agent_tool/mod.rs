@@ -91,6 +91,7 @@ impl AgentTool {
                     "required": ["request"],
                 }),
             },
+            response_json_schema: None,
         };
         let tree = Arc::new(AgentTree::new(agent).map_err(|e| e.context("the agent of a tool"))?);
         Ok(Self { tree, declaration, skip_summarization: false, include_plugins: true })
@@ -156,6 +157,10 @@ impl Tool for AgentTool {
 
     fn is_long_running(&self) -> bool {
         false
+    }
+
+    fn runs_agent(&self) -> bool {
+        true
     }
 
     async fn run(&self, args: Map<String, Value>, context: ToolContext) -> Result<Value> {

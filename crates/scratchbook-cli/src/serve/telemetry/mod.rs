@@ -37,6 +37,8 @@ const OURS: &str = "scratchbook";
 const SHOWN: &str = "scratchbook_server";
 /// The client of models. It is never logged, because it logs the contents of conversations.
 const MODELS: &str = "genai";
+/// The client of MCP servers. It is never logged, because it logs the contents of calls.
+const MCP: &str = "rmcp";
 /// The spans for traces only.
 const TRACES: &str = "scratchbook_server::trace";
 
@@ -83,7 +85,8 @@ fn logs(args: &ServeArgs, queue: LogQueue) -> Box<dyn Layer<Registry> + Send + S
     let targets = Targets::new()
         .with_default(level.min(LevelFilter::WARN))
         .with_target(OURS, level)
-        .with_target(MODELS, LevelFilter::OFF);
+        .with_target(MODELS, LevelFilter::OFF)
+        .with_target(MCP, LevelFilter::OFF);
     let shown = filter_fn(|metadata| {
         let target = metadata.target();
         !metadata.is_span() || (target.starts_with(SHOWN) && target != TRACES)

@@ -4,6 +4,7 @@
 mod chromium;
 mod client;
 mod compare;
+mod conformance;
 pub(crate) mod page;
 pub(crate) mod postgres;
 pub(crate) mod python;

@@ -39,3 +39,23 @@ fn agents_in_python_are_skipped_with_a_line_in_the_log() {
     let logs = served.logs();
     assert!(logs.contains("is a Python agent (agent.py)"), "{logs}");
 }
+
+#[test]
+fn a_program_in_an_agents_file_needs_an_option() {
+    let fixture = Fixture::empty();
+    let text = "name: a\nmodel: echo\ntools:\n- name: McpToolset\n  args: {stdio_server_params: {command: touch, args: [x]}}\n";
+    write(&fixture, "a", "root_agent.yaml", text);
+    let agents = fixture.path("agents");
+    let failed = fixture.fails(9, &["serve", "--port", "0", "--agents", agents.to_str().unwrap()]);
+    assert!(failed.contains("a file may not name a program as an MCP server"), "{failed}");
+    let served = Served::new(&fixture, &["--agents", agents.to_str().unwrap(), "--allow-stdio-mcp"]);
+    assert_eq!(served.greeting["apps"], json!(["a"]));
+}
+
+#[test]
+fn a_folder_of_test_cases_has_to_exist() {
+    let fixture = Fixture::empty();
+    let missing = fixture.path("missing");
+    let failed = fixture.fails(3, &["serve", "--port", "0", "--conformance", missing.to_str().unwrap()]);
+    assert!(failed.contains("--conformance: there is no folder"), "{failed}");
+}

@@ -47,6 +47,7 @@ pub(crate) fn weather() -> FunctionDeclaration {
             "properties": {"location": {"type": "string"}},
             "required": ["location"],
         }),
+        ..FunctionDeclaration::default()
     }
 }
 

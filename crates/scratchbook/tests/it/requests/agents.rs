@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use scratchbook::agent::{
-    AgentTool, FunctionTool, IncludeContents, LoopAgent, ParallelAgent, SequentialAgent, ToolContext,
+    AgentTool, FunctionTool, GoogleSearchTool, IncludeContents, LoadArtifactsTool, LoopAgent, ParallelAgent,
+    SequentialAgent, ToolContext, exit_loop, get_user_choice, transfer_to_agent,
 };
 use scratchbook::model::RemoteLlm;
 use scratchbook::{Agent, Content, Error, LlmAgent};
@@ -181,6 +182,11 @@ fn tool(name: &str) -> Arc<dyn scratchbook::agent::Tool> {
             });
             Arc::new(tool.with_parameters_json_schema(schema).long_running())
         }
+        "exit_loop" => Arc::new(exit_loop()),
+        "get_user_choice" => Arc::new(get_user_choice()),
+        "google_search" => Arc::new(GoogleSearchTool::new()),
+        "load_artifacts" => Arc::new(LoadArtifactsTool::new()),
+        "transfer_to_agent" => Arc::new(transfer_to_agent()),
         _ => panic!("there is no tool '{name}'"),
     }
 }

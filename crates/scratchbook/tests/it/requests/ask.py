@@ -19,7 +19,14 @@ from google.adk.agents import LlmAgent, LoopAgent, ParallelAgent, SequentialAgen
 from google.adk.agents.run_config import RunConfig, StreamingMode
 from google.adk.models.google_llm import Gemini
 from google.adk.runners import InMemoryRunner
-from google.adk.tools import AgentTool
+from google.adk.tools import (
+    AgentTool,
+    exit_loop,
+    get_user_choice,
+    google_search,
+    load_artifacts,
+    transfer_to_agent,
+)
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
@@ -67,6 +74,11 @@ TOOLS = {
     "fail": fail,
     "ask_boss": LongRunningFunctionTool(ask_boss),
     "open_ticket": LongRunningFunctionTool(open_ticket),
+    "exit_loop": exit_loop,
+    "get_user_choice": get_user_choice,
+    "google_search": google_search,
+    "load_artifacts": load_artifacts,
+    "transfer_to_agent": transfer_to_agent,
 }
 
 
@@ -131,6 +143,9 @@ async def play(scenario, url, streaming_mode):
     sessions = runner.session_service
     session = await sessions.create_session(app_name="app", user_id="u", state=scenario.get("state"))
     where = {"user_id": "u", "session_id": session.id}
+    for name, part in scenario.get("artifacts", {}).items():
+        artifact = types.Part.model_validate_json(json.dumps(part))
+        await runner.artifact_service.save_artifact(app_name="app", **where, filename=name, artifact=artifact)
     runs = []
     for turn in scenario["turns"]:
         if "rewind_before" in turn:

@@ -9,19 +9,24 @@ use scratchbook::{
     Content, CreateSessionConfig, Event, GetSessionConfig, InMemorySessionService, RunRequest, Runner, SessionKey,
     SessionService, Store,
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::agents::build;
 
 pub(super) async fn play(scenario: &Value, url: &str, streamed: bool) {
     let sessions = Arc::new(InMemorySessionService::new());
     let store = Store::new(Arc::clone(&sessions));
-    let runner = Runner::builder("app", build(&scenario["agent"], url), Arc::clone(&sessions)).build().unwrap();
+    let runner = Runner::builder("app", build(&scenario["agent"], url), Arc::clone(&sessions));
+    let runner = runner.artifacts(Arc::clone(&store.artifacts)).build().unwrap();
     let mut config = CreateSessionConfig::default().with_session_id("s");
     if let Some(state) = scenario.get("state") {
         config = config.with_state(state.clone());
     }
     let session = sessions.create_session("app", "u", config).await.unwrap();
+    for (name, part) in scenario["artifacts"].as_object().into_iter().flatten() {
+        let artifact = serde_json::from_value(part.clone()).unwrap();
+        store.artifacts.save_artifact(session.key(), name, artifact, Map::new()).await.unwrap();
+    }
     let mut runs: Vec<String> = Vec::new();
     for turn in scenario["turns"].as_array().unwrap() {
         if let Some(place) = turn["rewind_before"].as_u64() {

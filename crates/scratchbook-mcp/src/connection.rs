@@ -1,0 +1,224 @@
+//! The connection to a server: opened when it is needed, shared by all calls, and opened again after it broke.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, Implementation, PaginatedRequestParams,
+    Tool,
+};
+use rmcp::service::{RoleClient, RunningService, ServiceError, serve_client};
+use rmcp::transport::async_rw::AsyncRwTransport;
+use serde_json::{Map, Value};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use crate::http;
+use crate::limits::McpLimits;
+use crate::lines::BoundedLines;
+use crate::params::McpConnectionParams;
+use crate::process::ServerProcess;
+use crate::secrets::Secrets;
+use scratchbook_core::error::{Error, ErrorKind, Result};
+
+/// The maximum bytes of a server's message that an error repeats.
+const SHOWN: usize = 1000;
+
+/// A server and the session with it.
+pub(crate) struct Connection {
+    pub(crate) params: McpConnectionParams,
+    pub(crate) limits: McpLimits,
+    secrets: Secrets,
+    session: Mutex<Option<Arc<Session>>>,
+}
+
+/// An open session.
+struct Session {
+    service: RunningService<RoleClient, ClientConfig>,
+    process: Mutex<Option<ServerProcess>>,
+    /// Whether the server has sent a message that is too long, which ends the session.
+    is_exceeded: Arc<AtomicBool>,
+}
+
+impl Connection {
+    pub(crate) fn new(params: McpConnectionParams, limits: McpLimits) -> Self {
+        let secrets = Secrets::of(&params);
+        Self { params, limits, secrets, session: Mutex::new(None) }
+    }
+
+    /// Returns all tools that the server lists. If this fails, it is tried once again on a new session.
+    pub(crate) async fn list_tools(&self) -> Result<Vec<Tool>> {
+        match self.list_once().await {
+            Err(error) if error.is_retryable() => {
+                // The server may have been restarted and not know the session, so that it gives no answer.
+                *self.session.lock().await = None;
+                self.list_once().await
+            }
+            listed => listed,
+        }
+    }
+
+    /// Calls a tool. Opening a session may be tried twice, a call only once, because the server may have carried it
+    /// out.
+    pub(crate) async fn call_tool(&self, name: &str, args: Map<String, Value>) -> Result<CallToolResult> {
+        let session = match self.session().await {
+            Err(error) if error.is_retryable() => self.session().await?,
+            session => session?,
+        };
+        let params = CallToolRequestParams::new(name.to_owned()).with_arguments(args);
+        let call = session.service.peer().call_tool(params);
+        self.answered(&session, self.params.read_timeout(), call).await.map_err(Error::not_retryable)
+    }
+
+    /// Ends the session. A later call opens a new one.
+    pub(crate) async fn close(&self) {
+        let session = self.session.lock().await.take();
+        if let Some(session) = session {
+            session.service.cancellation_token().cancel();
+            let process = session.process.lock().await.take();
+            if let Some(process) = process {
+                process.end().await;
+            } else if let Some(mut session) = Arc::into_inner(session) {
+                // The end of the session is reported to the server.
+                let _ = session.service.close_with_timeout(self.params.timeout()).await;
+            }
+        }
+    }
+
+    async fn list_once(&self) -> Result<Vec<Tool>> {
+        let session = self.session().await?;
+        let listing = async {
+            let mut tools = Vec::new();
+            let mut cursor = None;
+            // Each page has a tool at least, or it is the last one, so that the limit bounds the pages, too.
+            loop {
+                let page = PaginatedRequestParams::default().with_cursor(cursor);
+                let page = session.service.peer().list_tools(Some(page)).await?;
+                let is_empty = page.tools.is_empty();
+                tools.extend(page.tools);
+                cursor = page.next_cursor;
+                if cursor.is_none() || is_empty || tools.len() > self.limits.tools {
+                    return Ok::<_, ServiceError>(tools);
+                }
+            }
+        };
+        let tools = self.answered(&session, self.params.timeout(), listing).await?;
+        if tools.len() > self.limits.tools {
+            let message = format!("{} lists more than {} tools, McpLimits::tools", self.name(), self.limits.tools);
+            return Err(Error::new(ErrorKind::ResourceExhausted, message).not_retryable());
+        }
+        Ok(tools)
+    }
+
+    /// Returns the session, and opens it if it is not open.
+    async fn session(&self) -> Result<Arc<Session>> {
+        let mut current = self.session.lock().await;
+        if let Some(session) = current.as_ref().filter(|session| session.is_open()) {
+            return Ok(Arc::clone(session));
+        }
+        *current = None;
+        let time = self.params.timeout();
+        let opened = timeout(time, self.open()).await.unwrap_or_else(|_| Err(self.late("to connect", time)))?;
+        Ok(Arc::clone(current.insert(Arc::new(opened))))
+    }
+
+    async fn open(&self) -> Result<Session> {
+        let is_exceeded = Arc::new(AtomicBool::new(false));
+        let client = ClientConfig::new(
+            ClientCapabilities::default(),
+            Implementation::new("scratchbook", env!("CARGO_PKG_VERSION")),
+        );
+        let (served, process) = match &self.params {
+            McpConnectionParams::Stdio(params) => {
+                let (process, output, input) = ServerProcess::start(params)?;
+                let output = BoundedLines::new(output, self.limits.message_bytes, Arc::clone(&is_exceeded));
+                let transport = AsyncRwTransport::new_client(output, input);
+                (serve_client(client, transport).await, Some(process))
+            }
+            McpConnectionParams::StreamableHttp(params) => {
+                (serve_client(client, http::transport(params, self.limits)?).await, None)
+            }
+        };
+        let service = served.map_err(|error| match is_exceeded.load(Ordering::Relaxed) {
+            true => self.too_long(),
+            false => self.unavailable(&format!("cannot be connected to: {}", self.shown(&error))),
+        })?;
+        Ok(Session { service, process: Mutex::new(process), is_exceeded })
+    }
+
+    /// Awaits a request within a time. If the session has broken, it is dropped.
+    async fn answered<T>(
+        &self,
+        session: &Arc<Session>,
+        time: Duration,
+        request: impl Future<Output = std::result::Result<T, ServiceError>>,
+    ) -> Result<T> {
+        let error = match timeout(time, request).await {
+            Ok(Ok(answer)) => return Ok(answer),
+            Err(_) => return Err(self.late("to answer", time)),
+            Ok(Err(error)) => error,
+        };
+        if let ServiceError::McpError(data) = &error {
+            let message = self.shown(&data.message);
+            return Err(Error::new(ErrorKind::FailedPrecondition, format!("MCP tool execution failed: {message}")));
+        }
+        let mut current = self.session.lock().await;
+        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
+            *current = None;
+        }
+        Err(match session.is_exceeded.load(Ordering::Relaxed) {
+            true => self.too_long(),
+            false => self.unavailable(&format!("did not answer: {}", self.shown(&error))),
+        })
+    }
+
+    fn unavailable(&self, what: &str) -> Error {
+        Error::new(ErrorKind::Unavailable, format!("{} {what}", self.name()))
+    }
+
+    fn late(&self, what: &str, time: Duration) -> Error {
+        let message = format!("{} takes longer than {time:?} {what}; raise the timeout of its connection", self.name());
+        Error::new(ErrorKind::Unavailable, message)
+    }
+
+    fn too_long(&self) -> Error {
+        let limit = self.limits.message_bytes;
+        let message = format!("{} sent a message of more than {limit} bytes, McpLimits::message_bytes", self.name());
+        Error::new(ErrorKind::ResourceExhausted, message).not_retryable()
+    }
+
+    /// Returns the server's name for messages, without arguments, variables or headers.
+    pub(crate) fn name(&self) -> String {
+        match &self.params {
+            McpConnectionParams::Stdio(params) => format!("the MCP server '{}'", params.command),
+            McpConnectionParams::StreamableHttp(params) => {
+                format!("the MCP server at {}", http::shown_address(&params.url))
+            }
+        }
+    }
+
+    /// Returns a text of the server, or about it, without secrets and cut.
+    fn shown(&self, text: &impl fmt::Display) -> String {
+        let text = self.secrets.hidden_in(&text.to_string());
+        let cut = text.char_indices().map(|(place, _)| place).find(|place| *place >= SHOWN);
+        match cut {
+            Some(cut) => format!("{}...", &text[..cut]),
+            None => text,
+        }
+    }
+}
+
+impl Session {
+    fn is_open(&self) -> bool {
+        !self.service.is_closed() && !self.service.peer().is_transport_closed()
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Connection").field(&self.params).finish()
+    }
+}

@@ -1,0 +1,29 @@
+//! Tools of MCP servers for the agents of [scratchbook](https://docs.rs/scratchbook): ADK's `McpToolset`, on the
+//! official Rust SDK of the Model Context Protocol.
+//!
+//! - [`McpToolset`] lists a server's tools for an agent and calls them.
+//! - [`StdioConnectionParams`] starts a server as a process, and [`StreamableHttpConnectionParams`] calls one over HTTP.
+//! - [`McpLimits`] bounds what a server can cost.
+//! - `mcp_toolset_class`, with the feature `config`, reads toolsets from files of ADK's Agent Config.
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(feature = "config")]
+mod config;
+mod connection;
+mod fence;
+mod http;
+mod limits;
+mod lines;
+mod params;
+mod process;
+mod result;
+mod secrets;
+mod tool;
+mod toolset;
+
+#[cfg(feature = "config")]
+pub use config::{McpConfigPolicy, mcp_toolset_class};
+pub use limits::McpLimits;
+pub use params::{McpConnectionParams, StdioConnectionParams, StreamableHttpConnectionParams};
+pub use toolset::{McpToolset, McpToolsetBuilder};

@@ -1,0 +1,204 @@
+//! Servers that misbehave: what they can cost, and what errors about them say.
+
+use std::time::{Duration, Instant};
+
+use scratchbook::mcp::{McpLimits, McpToolset, StdioConnectionParams, StreamableHttpConnectionParams};
+use scratchbook::{Error, ErrorKind};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::run::calls;
+
+/// Starts a server whose answer to each method is the function's.
+async fn serve(answer: fn(&Value) -> Value) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp?key=secret-in-the-address", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(handle(stream, answer));
+        }
+    });
+    url
+}
+
+/// Answers the requests of a connection, one JSON body each.
+async fn handle(stream: TcpStream, answer: fn(&Value) -> Value) -> std::io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    loop {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            if stream.read_line(&mut line).await? == 0 {
+                return Ok(());
+            }
+            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).await?;
+        let request: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let (status, body) = match request.get("id") {
+            None => ("202 Accepted", String::new()),
+            Some(id) => {
+                let mut answer = answer(&request);
+                answer["jsonrpc"] = "2.0".into();
+                answer["id"] = id.clone();
+                ("200 OK", answer.to_string())
+            }
+        };
+        let head =
+            format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
+        stream.write_all(head.as_bytes()).await?;
+        stream.write_all(body.as_bytes()).await?;
+    }
+}
+
+/// The answer to the greeting, and then of another function.
+fn after_greeting(request: &Value, then: impl Fn(&str) -> Value) -> Value {
+    match request["method"].as_str().unwrap_or_default() {
+        "initialize" => json!({"result": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "hostile", "version": "1"},
+        }}),
+        method => then(method),
+    }
+}
+
+fn tool(name: &str) -> Value {
+    json!({"name": name, "inputSchema": {"type": "object"}})
+}
+
+async fn failure(url: &str) -> Error {
+    let params = StreamableHttpConnectionParams::new(url)
+        .with_header("Authorization", "Bearer secret-in-a-header")
+        .with_timeout(Duration::from_secs(5));
+    let tools = McpToolset::builder(params).limits(McpLimits { tools: 10, ..McpLimits::default() }).build().unwrap();
+    let error = calls(&tools, &[]).await.err().unwrap();
+    let said = format!("{error} {error:?} {tools:?}");
+    assert!(!said.contains("secret-in"), "{said}");
+    error
+}
+
+#[tokio::test]
+async fn pages_of_tools_without_end_are_read_up_to_the_limit() {
+    let url = serve(|request| {
+        after_greeting(request, |_| json!({"result": {"tools": [tool("one"), tool("two")], "nextCursor": "more"}}))
+    });
+    let error = failure(&url.await).await;
+    assert_eq!(error.kind(), ErrorKind::ResourceExhausted, "{error}");
+    assert!(error.to_string().contains("more than 10 tools"), "{error}");
+}
+
+#[tokio::test]
+async fn empty_pages_end_the_list() {
+    let url =
+        serve(|request| after_greeting(request, |_| json!({"result": {"tools": [], "nextCursor": "more"}}))).await;
+    let tools = McpToolset::new(StreamableHttpConnectionParams::new(&url)).unwrap();
+    assert_eq!(calls(&tools, &[]).await.unwrap().requests[0].tools, []);
+}
+
+#[tokio::test]
+async fn a_message_of_many_megabytes_is_refused() {
+    let url = serve(|request| after_greeting(request, |_| json!({"result": {"tools": [tool(&"x".repeat(20 << 20))]}})));
+    failure(&url.await).await;
+}
+
+#[tokio::test]
+async fn an_error_repeats_no_secret_and_is_cut() {
+    let url = serve(|request| {
+        after_greeting(request, |_| {
+            let message = format!("not with secret-in-a-header or secret-in-the-address {}", "x".repeat(100_000));
+            json!({"error": {"code": -32000, "message": message}})
+        })
+    });
+    let error = failure(&url.await).await;
+    assert!(error.to_string().len() < 2000, "{error}");
+    assert!(error.to_string().contains("not with [secret] or [secret]"), "{error}");
+}
+
+#[tokio::test]
+async fn names_that_agents_use_themselves_are_left_out() {
+    let url = serve(|request| {
+        after_greeting(request, |_| json!({"result": {"tools": [tool("transfer_to_agent"), tool("honest")]}}))
+    });
+    let tools = McpToolset::new(StreamableHttpConnectionParams::new(url.await)).unwrap();
+    let run = calls(&tools, &[]).await.unwrap();
+    assert_eq!(run.requests[0].tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["honest"]);
+}
+
+#[tokio::test]
+async fn two_tools_of_one_name_are_refused() {
+    let url = serve(|request| after_greeting(request, |_| json!({"result": {"tools": [tool("a"), tool("a")]}})));
+    let error = failure(&url.await).await;
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.to_string().contains("two tools of agent 'caller' are called 'a'"), "{error}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_line_without_end_ends_the_server() {
+    let limits = McpLimits { message_bytes: 1 << 20, ..McpLimits::default() };
+    let params = StdioConnectionParams::new("cat", ["/dev/zero"]).with_timeout(Duration::from_secs(60));
+    let tools = McpToolset::builder(params).limits(limits).build().unwrap();
+    let begun = Instant::now();
+    let error = calls(&tools, &[]).await.err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::ResourceExhausted, "{error}");
+    assert!(error.to_string().contains("more than 1048576 bytes"), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(30));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_silent_server_is_ended_with_the_processes_that_it_has_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!("sleep 600 & echo $! > {}/pid; sleep 600", folder.path().display());
+    let params = StdioConnectionParams::new("sh", ["-c", &script]).with_timeout(Duration::from_millis(1500));
+    let tools = McpToolset::new(params).unwrap();
+    let error = calls(&tools, &[]).await.err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("takes longer than 1.5s to connect"), "{error}");
+    let pid = std::fs::read_to_string(folder.path().join("pid")).unwrap();
+    let begun = Instant::now();
+    while is_running(pid.trim()) {
+        assert!(begun.elapsed() < Duration::from_secs(10), "a process is left");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_does_not_exist_is_named_without_its_arguments() {
+    let params = StdioConnectionParams::new("/no/such/program", ["--key=secret-in-an-argument"]);
+    let tools = McpToolset::new(params).unwrap();
+    let error = calls(&tools, &[]).await.err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::FailedPrecondition);
+    assert!(error.to_string().contains("the MCP server '/no/such/program' cannot be started"), "{error}");
+    assert!(!format!("{error:?} {tools:?}").contains("secret-in"));
+}
+
+#[test]
+fn what_is_no_address_or_header_is_refused() {
+    for url in ["", "mcp.example", "ftp://mcp.example/"] {
+        let error = McpToolset::new(StreamableHttpConnectionParams::new(url)).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{url}");
+    }
+    let params = StreamableHttpConnectionParams::new("http://mcp.example").with_header("a key", "secret-value");
+    let error = McpToolset::new(params).err().unwrap();
+    assert!(error.to_string().contains("'a key' is no HTTP header"), "{error}");
+    assert!(!error.to_string().contains("secret-value"));
+    let error = McpToolset::new(StdioConnectionParams::new("", [""; 0])).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+}
+
+/// Returns whether a process runs. One that has ended and was not waited for does not run.
+#[cfg(unix)]
+fn is_running(pid: &str) -> bool {
+    let status = std::process::Command::new("ps").args(["-o", "stat=", "-p", pid]).output().unwrap();
+    let status = String::from_utf8_lossy(&status.stdout).trim().to_owned();
+    !status.is_empty() && !status.starts_with('Z')
+}

@@ -1,0 +1,47 @@
+//! Runs an agent whose model follows a script and keeps what it was asked.
+
+use std::path::{Path, PathBuf};
+
+use futures_util::TryStreamExt;
+use scratchbook::mcp::{McpToolset, StdioConnectionParams};
+use scratchbook::model::{LlmRequest, LlmResponse, ScriptedLlm};
+use scratchbook::{Event, InMemorySessionService, LlmAgent, Result, Runner};
+use serde_json::Value;
+
+/// What a run asked the model, and its events.
+pub(crate) struct Run {
+    pub(crate) requests: Vec<LlmRequest>,
+    pub(crate) events: Vec<Event>,
+}
+
+impl Run {
+    /// Returns the responses of tools, in order.
+    pub(crate) fn responses(&self) -> Vec<Value> {
+        let responses = self.events.iter().flat_map(Event::function_responses);
+        responses.map(|response| Value::Object(response.response.clone().unwrap_or_default())).collect()
+    }
+}
+
+/// Runs an agent with a toolset. The model makes the calls, all at once, and then ends the conversation.
+pub(crate) async fn calls(tools: &McpToolset, calls: &[(&str, Value)]) -> Result<Run> {
+    let first = LlmResponse::calls(calls.iter().map(|(name, args)| (*name, args.clone())));
+    let model = ScriptedLlm::new([first, "Done.".into()]);
+    let agent = LlmAgent::builder("caller").model(model.clone()).toolset(tools.clone()).build()?;
+    let runner = Runner::builder("app", agent, InMemorySessionService::new()).auto_create_session().build()?;
+    let events = runner.run("alice", "s1", "Go.").try_collect().await?;
+    Ok(Run { requests: model.requests(), events })
+}
+
+/// The package of the server that the step `node` of `cargo xtask test` installs.
+pub(crate) fn everything() -> PathBuf {
+    let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/node/node_modules");
+    let script = installed.join("@modelcontextprotocol/server-everything/dist/index.js");
+    assert!(script.exists(), "run `cargo xtask test --step node` before");
+    script
+}
+
+/// The server as a process.
+pub(crate) fn over_stdio() -> StdioConnectionParams {
+    StdioConnectionParams::new("node", [everything().to_string_lossy(), "stdio".into()])
+        .with_timeout(std::time::Duration::from_secs(30))
+}
