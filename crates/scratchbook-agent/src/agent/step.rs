@@ -281,7 +281,7 @@ impl LlmAgentDefinition {
 
     /// Stores the agent's final text, or its parsed value, under the output key. Text that comes with a call or was cut
     /// short by an error is not stored.
-    fn save_output(&self, event: &Event, pending: &PendingEvent, context: &InvocationContext) -> Result<()> {
+    pub(super) fn save_output(&self, event: &Event, pending: &PendingEvent, context: &InvocationContext) -> Result<()> {
         if !event.is_final_response() || event.function_calls().next().is_some() || event.error_code.is_some() {
             return Ok(());
         }

@@ -62,7 +62,7 @@ pub(super) async fn tool_step(
     let responses = Responses::of(results, calls);
     let later = changes_without_response(&responses, &pending, context)?;
     let mut waits = responses.waits;
-    let mut events = response_events(responses, pending, &calls.calls, context)?;
+    let mut events = response_events(agent, responses, pending, &calls.calls, context)?;
     waits |= events.len() > 1;
     // Without any response, the agent's turn ends and continues when a response comes. A resumable turn waits for all
     // responses.
@@ -81,6 +81,7 @@ pub(super) async fn tool_step(
 struct CallResult<'a> {
     call: &'a FunctionCall,
     is_long_running: bool,
+    runs_agent: bool,
     layer: Arc<EventLayer>,
     answer: Result<Value>,
     span: OpenSpan,
@@ -121,7 +122,9 @@ async fn run_calls<'a>(
                 true => context.invocation_state().publish(layer.id),
                 false => pending.drop_layer(&layer),
             }
-            CallResult { call, is_long_running: tool.is_some_and(|tool| tool.is_long_running()), layer, answer, span }
+            let is_long_running = tool.is_some_and(|tool| tool.is_long_running());
+            let runs_agent = tool.is_some_and(|tool| tool.runs_agent());
+            CallResult { call, is_long_running, runs_agent, layer, answer, span }
         }
     });
     join_all(running).await
@@ -144,7 +147,7 @@ struct Responses {
 impl Responses {
     fn of(results: Vec<CallResult<'_>>, calls: &ToolCalls) -> Self {
         let mut responses = Self::default();
-        for CallResult { call, is_long_running, layer, answer, span } in results {
+        for CallResult { call, is_long_running, runs_agent, layer, answer, span } in results {
             responses.spans.push(span);
             // To the model, a request for the user's consent is a response.
             let has_answered = !is_long_running
@@ -153,7 +156,10 @@ impl Responses {
             let is_confirmed = || call.id.as_ref().is_some_and(|id| calls.confirmations.contains_key(id));
             responses.waits |= !has_answered;
             if has_answered {
+                let is_shown = runs_agent && layer.actions().skip_summarization == Some(true);
+                let text = answer.as_ref().ok().filter(|_| is_shown).and_then(shown_text);
                 responses.parts.push(response_part(call, answer));
+                responses.parts.extend(text.map(Part::text));
             } else if is_confirmed() {
                 // Each confirmation runs its call once, so the start of the call has to be recorded.
                 responses.started.push(response_part(call, Ok(Value::Null)));
@@ -195,6 +201,7 @@ fn changes_without_response(
 /// Returns the event with the responses, and the event that requests the confirmations that the calls need. Without
 /// responses, there are no events.
 fn response_events(
+    agent: &LlmAgentDefinition,
     responses: Responses,
     pending: PendingEvent,
     calls: &[FunctionCall],
@@ -206,7 +213,14 @@ fn response_events(
     let Responses { mut parts, started, spans, .. } = responses;
     let has_answers = !parts.is_empty();
     parts.extend(started);
-    let mut event = pending.finish(Event { content: Some(Content::new("user", parts)), ..Event::default() })?;
+    let shows_text = parts.iter().any(|part| part.text.is_some());
+    let content = Some(Content::new("user", parts));
+    let mut event = pending.finish(Event { content: content.clone(), ..Event::default() })?;
+    if shows_text {
+        // The answer of an agent that is a tool is then the agent's own.
+        agent.save_output(&event, &pending, context)?;
+        event = pending.finish(Event { content, ..Event::default() })?;
+    }
     for mut span in spans {
         span.told_by(&event);
     }
@@ -332,6 +346,16 @@ fn unknown_tool(call: &FunctionCall, tools: &[Arc<dyn Tool>]) -> Error {
         "Invoking `{name}()` failed as no tool with that name is available. The tools you can call are: {known}. You could \
          retry, but it is IMPORTANT that you only call a tool from that list."
     ))
+}
+
+/// Returns an answer as text for readers that do not show function responses; `None` if there is nothing to show.
+fn shown_text(answer: &Value) -> Option<String> {
+    match answer {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()).filter(|text| !text.is_empty()),
+        Value::Object(members) if members.contains_key("error") || *answer == json!({"result": null}) => None,
+        other => Some(other.to_string()),
+    }
 }
 
 fn response_part(call: &FunctionCall, answer: Result<Value>) -> Part {

@@ -142,9 +142,7 @@ impl Stream for InRun {
 }
 
 /// Makes a future for a new task part of the current run.
-pub(crate) fn inherit_run<F: Future<Output = ()> + Send + 'static>(
-    future: F,
-) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+pub(crate) fn inherit_run<F: Future + Send + 'static>(future: F) -> Pin<Box<dyn Future<Output = F::Output> + Send>> {
     match CURRENT.try_with(Arc::clone) {
         Ok(permit) => Box::pin(CURRENT.scope(permit, future)),
         Err(_) => Box::pin(future),

@@ -69,7 +69,8 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
         Ok(false)
     }
 
-    /// Returns whether the tool runs an agent, so that a replay does not run it.
+    /// Returns whether the tool runs an agent. A replay does not run it, and an answer that ends the turn is shown as
+    /// text.
     #[doc(hidden)]
     fn runs_agent(&self) -> bool {
         false

@@ -219,12 +219,15 @@ async fn an_agent_tool_that_has_to_wait_says_so() {
 }
 
 #[tokio::test]
-async fn with_skip_summarization_the_agents_answer_ends_the_turn() {
+async fn with_skip_summarization_the_agents_answer_ends_the_turn_and_is_the_callers_own() {
     let inner = LlmAgent::builder("helper").model(ScriptedLlm::new(["ok"])).build().unwrap();
     let tool = AgentTool::new(inner).unwrap().skip_summarization();
-    let events = run(caller(calls_once(), tool), InMemorySessionService::new(), "go").await;
+    let agent = LlmAgent::builder("caller").model(calls_once()).tool(tool).output_key("said").build().unwrap();
+    let events = run(agent, InMemorySessionService::new(), "go").await;
     assert_eq!(events.len(), 2);
     assert!(events[1].is_final_response());
+    assert_eq!(events[1].content.as_ref().unwrap().text(), "ok");
+    assert_eq!(json!(events[1].actions.state_delta), json!({"said": "ok"}));
 }
 
 #[tokio::test]

@@ -9,12 +9,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use serde_json::{Map, Value, json};
+use tokio::task::JoinSet;
+use tracing::Instrument;
 
 use super::Tool;
-use crate::agent::{Agent, AgentTree, InvocationContext, ToolContext};
+use crate::agent::{Agent, AgentTree, EventStream, InvocationContext, ToolContext};
 use crate::model::FunctionDeclaration;
 use crate::plugin::Plugins;
-use crate::runner::{NestedRun, RunConfig, RunRequest, Runner};
+use crate::runner::{NestedRun, RunConfig, RunRequest, Runner, inherit_run};
 use scratchbook_core::artifact::ArtifactService;
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::layer::WithSecretKeys;
@@ -98,6 +100,7 @@ impl AgentTool {
     }
 
     /// Makes the agent's answer the end of the calling agent's turn: its model is not called to summarize the answer.
+    /// The event of the tool's response then also has the answer as text.
     #[must_use]
     pub fn skip_summarization(mut self) -> Self {
         self.skip_summarization = true;
@@ -178,11 +181,8 @@ impl Tool for AgentTool {
             sessions.create_session(app_name, user_id, CreateSessionConfig::default().with_state(state)).await?;
         let config = config(context.invocation());
         let request = RunRequest::message(message).with_config(config);
-        let mut output = AgentOutput::default();
-        let mut events = self.runner(&context, &sessions).run(user_id, session.key().session_id(), request);
-        while let Some(event) = events.next().await {
-            output.add(&event?);
-        }
+        let events = self.runner(&context, &sessions).run(user_id, session.key().session_id(), request);
+        let output = run_in_task(events).await?;
         let pending = output.pending_calls();
         if !pending.is_empty() {
             let name = &self.declaration.name;
@@ -197,6 +197,24 @@ impl Tool for AgentTool {
             (Ok(text), Some(agent)) => agent.parse_output(text),
             (Ok(text), None) | (Err(text), _) => Ok(Value::String(text)),
         }
+    }
+}
+
+/// Reads the events of the agent's run in a task of its own. The stack of the calling task therefore does not grow with
+/// each agent that is a tool of another one. Dropping the future ends the task.
+async fn run_in_task(mut events: EventStream) -> Result<AgentOutput> {
+    let mut tasks = JoinSet::new();
+    let reads = async move {
+        let mut output = AgentOutput::default();
+        while let Some(event) = events.next().await {
+            output.add(&event?);
+        }
+        Ok(output)
+    };
+    tasks.spawn(inherit_run(reads.in_current_span()));
+    match tasks.join_next().await {
+        Some(joined) => joined.map_err(|e| Error::internal("an agent that is a tool panicked").with_source(e))?,
+        None => Err(Error::internal("the task of an agent that is a tool is gone")),
     }
 }
 

@@ -105,10 +105,12 @@ fn find_branches(agent: &Value, branch: Option<&str>, found: &mut BTreeMap<Strin
     }
 }
 
-/// Whether an event is there for nothing but keys that begin like this.
+/// Whether an event is there for nothing but keys that begin like this, beside those that plugins write to each event.
 fn only_writes(event: &Value, prefix: &str) -> bool {
     let delta = event["actions"]["stateDelta"].as_object();
-    says_nothing(event) && delta.is_some_and(|delta| delta.keys().all(|key| key.starts_with(prefix)))
+    let (own, other): (Vec<_>, Vec<_>) =
+        delta.into_iter().flatten().map(|(key, _)| key.as_str()).partition(|key| key.starts_with(prefix));
+    says_nothing(event) && !own.is_empty() && other.iter().all(|key| key.ends_with("_on_event"))
 }
 
 fn says_nothing(event: &Value) -> bool {
