@@ -2,7 +2,7 @@
 //!
 //! The model has what the order of commits depends on: statements with their snapshots, locks on rows, numbers and
 //! positions, commits, lost answers and retries, and readers of the feed. A [`Rule`] is a decision that the stores rely
-//! on; a [`Protocol`] can break one, and then an [invariant](invariant) has to fail.
+//! on; a [`Protocol`] can break one, and then an [`invariant`] has to fail.
 //!
 //! What the databases do themselves is taken as given: a commit becomes visible as a whole and before its locks are
 //! released, a statement of PostgreSQL reads the rows of its snapshot and the newest version of a row that it locks,

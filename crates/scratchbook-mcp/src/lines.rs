@@ -37,6 +37,8 @@ impl<R: AsyncRead + Unpin> AsyncRead for BoundedLines<R> {
             self.length += piece.len();
             if self.length > self.limit {
                 self.is_exceeded.store(true, Ordering::Relaxed);
+                // A reader that fails has read nothing.
+                buffer.set_filled(before);
                 return Poll::Ready(Err(io::Error::other("a message is too long")));
             }
             if piece.ends_with(b"\n") {

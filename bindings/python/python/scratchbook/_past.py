@@ -108,8 +108,8 @@ class Past(Appends[S, E]):
                 to begin with it.
 
         Raises:
-            DataCorruptedError: the states differ, an event was changed, removed or inserted by hand, or the log does not
-                begin with the noted one; the message names the first difference.
+            DataCorruptedError: the states differ, an event was changed, removed or inserted by hand, or the log does
+                not begin with the noted one; the message names the first difference.
             FailedPreconditionError: whether the log begins with the noted one cannot be decided, because events were
                 pruned or have no running hash yet.
         """
