@@ -50,7 +50,7 @@ impl Feeds for Postgres {
         let feed = Feed::new(self.database_id().await?, owner);
         let mut window = match start {
             FeedStart::Now => {
-                let rows = self.read(&self.statements.feed.now, &[]).await?;
+                let rows = self.read(&self.statements.feed.now, &[&owner.app_name()]).await?;
                 let row = rows.first().ok_or_else(|| Error::internal("the server has no snapshot"))?;
                 let now: &str = column(row, 0, || "a snapshot".to_owned())?;
                 return Ok(FeedPage::new(Vec::new(), feed.cursor(now)));

@@ -1,13 +1,13 @@
 -- A page of the feed of an app ($1), or of one of its users ($2, which is NULL for the app): the commits that the
 -- snapshot $3 does not show and another one does, in the order of positions after $5, about $6 rows of each kind, with
--- all rows of the last position. The other snapshot is $4 or, if that is NULL, the one of this statement.
+-- all rows of the last position. The other snapshot is $4 or, if that is NULL, one that shows what this statement sees.
 --
 -- For each commit, a snapshot also shows all earlier commits to its session, user and app, and positions are assigned
 -- under their locks. So the order of each of them is kept from one snapshot to the next, which neither the order of
 -- transactions nor a bound on positions would guarantee. Sessions that have expired ($8 is the current time) are left
 -- out.
 WITH window_ AS MATERIALIZED (
-    SELECT $3::pg_snapshot AS s1, coalesce($4::pg_snapshot, pg_catalog.pg_current_snapshot()) AS s2
+    SELECT $3::pg_snapshot AS s1, coalesce($4::pg_snapshot, ({now})) AS s2
 ),
 first AS MATERIALIZED ({first}),
 -- The position up to which the rows are read.

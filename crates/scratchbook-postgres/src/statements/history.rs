@@ -111,16 +111,18 @@ impl Feeds {
         // Users and apps have separate statements, because the planner finds no index for a condition that may be
         // trivial. A user's rows are sorted like the index that begins with the user. Otherwise, if one user had all
         // rows of an app when the planner's statistics were collected, the app's index would seem to be as good.
+        let now = include_str!("../sql/feed_now.sql");
         let pages = |of_user: &str, state_of_user: &str, order: &str| {
             let feed = |first| {
-                let sql = include_str!("../sql/feed.sql").replace("{first}", first).replace("{of user}", of_user);
+                let sql = include_str!("../sql/feed.sql").replace("{now}", &now.replace("{from}", "$3::pg_snapshot"));
+                let sql = sql.replace("{first}", first).replace("{of user}", of_user);
                 fill.statement(&sql.replace("{state of user}", state_of_user).replace("{order}", order), FEED)
             };
             Pages { begin: feed(include_str!("../sql/feed_first.sql")), go_on: feed("SELECT $5::bigint AS position") }
         };
         Self {
             database_id: fill.statement("SELECT id FROM {schema}.database_id WHERE one", &[]),
-            now: fill.statement("SELECT pg_catalog.pg_current_snapshot()::text", &[]),
+            now: fill.statement(&format!("SELECT ({})::text", now.replace("{from}", "'3:3:'::pg_snapshot")), &[TEXT]),
             of_app: pages("$2 IS NULL", "$2 IS NULL", "t.position"),
             of_user: pages(OF_USER, &format!("t.scope = 'user' AND {OF_USER}"), "t.user_id, t.position"),
         }

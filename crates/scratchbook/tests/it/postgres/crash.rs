@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use scratchbook::StateDelta;
+use scratchbook::session::{FeedStart, StateOwner};
 use scratchbook::store::PostgresSessionService;
+use scratchbook::{SessionService, StateDelta};
 use scratchbook_test_servers::{Postgres, PostgresOptions};
 use serde_json::json;
 
-use super::server::Schema;
-use crate::database::{append, check_whole, create, key, number_from_env};
+use super::server::{Schema, client};
+use crate::database::{append, check_whole, create, key, number_from_env, setting};
 
 const WRITERS: usize = 12;
 /// How many appends a writer does at least, however slow the machine is.
@@ -53,6 +54,34 @@ async fn a_server_that_is_killed_or_stopped_under_load_loses_and_doubles_nothing
     assert_eq!(stored, acknowledged);
     println!("{} appends, each acknowledged and stored once", acknowledged.len());
     assert!(acknowledged.len() >= WRITERS * AT_LEAST);
+}
+
+/// If PostgreSQL is killed, it gives the numbers of transactions again that were rolled back and not on the disk yet.
+#[tokio::test]
+async fn a_reader_of_the_feed_misses_nothing_if_own_postgres_gives_numbers_of_transactions_again() {
+    let server = Postgres::start(&PostgresOptions::default().with_setting("wal_writer_delay", "10s")).unwrap();
+    let schema = Schema::on(&server.uri());
+    let service = schema.open().await;
+    create(&service, "s", json!({})).await;
+    append(&service, &key("s"), setting("n", 0)).await.unwrap();
+    let other = client(&server.uri()).await;
+    for _ in 0..50 {
+        other.batch_execute("BEGIN; SELECT pg_current_xact_id(); ROLLBACK").await.unwrap();
+    }
+    let app = StateOwner::app("app").unwrap();
+    let mut places = vec![service.list_feed(&app, &FeedStart::Now, 1).await.unwrap().cursor];
+    places.push(service.list_feed(&app, &FeedStart::Beginning, 100).await.unwrap().cursor);
+    server.kill().unwrap();
+    restart(&server);
+    for n in 1..=80 {
+        append(&service, &key("s"), setting("n", n)).await.unwrap();
+        let first = service.list_feed(&app, &FeedStart::After(places[0].clone()), 1).await.unwrap();
+        assert_eq!(first.entries.len(), 1, "after {n} events");
+    }
+    for place in places {
+        let new = service.list_feed(&app, &FeedStart::After(place), 100).await.unwrap();
+        assert_eq!(new.entries.len(), 80);
+    }
 }
 
 async fn write(service: Arc<PostgresSessionService>, writer: usize, over: Arc<AtomicBool>) -> BTreeMap<String, u64> {
