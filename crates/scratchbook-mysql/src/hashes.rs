@@ -80,9 +80,11 @@ impl MySql {
             return Ok(0);
         };
         let cells = Cells::from(row);
-        let after = rows::number(cells.integer(0, place)?.max(cells.integer(1, place)?), place)?;
+        // -1 in a session without a running hash, which may have no event.
+        let hashed = cells.integer(0, place)?;
+        let after = rows::number(hashed.max(cells.integer(1, place)?), place)?;
         let found = lease.rows(&self.sql(READ), parameters(key, after, limit, i64::MIN)).await?;
-        let Some(found) = HashedSession::read(key, found)?.filter(|found| found.hashed < found.last) else {
+        let Some(found) = HashedSession::read(key, found)?.filter(|found| hashed < found.last_number()) else {
             lease.rollback().await?;
             return Ok(0);
         };
@@ -94,18 +96,18 @@ impl MySql {
             );
             lease.rows(&sql, [&[bytes(hash)][..], &here].concat()).await?;
         }
-        let (mut reached, mut running, mut hashes) = (after, hash, Vec::with_capacity(32 * found.events.len()));
+        let (mut reached, mut running, mut hashes, mut count) = (after, hash, String::new(), 0);
         let first = found.events.first().map_or(0, |event| event.seq);
         // One statement writes the hashes of events without a gap between them.
         let without_gap = found.events.iter().zip(first..).take_while(|(event, seq)| event.seq == *seq);
         for (event, _) in without_gap {
             (reached, running) = (event.seq, running.next(event.seq, &event.sent, &event.text));
-            hashes.extend_from_slice(running.as_bytes());
+            hashes.push_str(&running.to_string());
+            count += 1;
         }
-        let count = hashes.len() / 32;
         if count > 0 {
             let sql = self.sql(
-                "UPDATE `{prefix}events` SET running_hash = SUBSTRING(?, 32 * (seq - ?) + 1, 32)
+                "UPDATE `{prefix}events` SET running_hash = UNHEX(SUBSTRING(?, 64 * (seq - ?) + 1, 64))
                  WHERE app_name = ? AND user_id = ? AND session_id = ? AND seq >= ? AND seq <= ?",
             );
             let values = [&[Value::from(hashes), number(first)][..], &here, &[number(first), number(reached)]].concat();
@@ -159,6 +161,11 @@ struct HashedSession {
 }
 
 impl HashedSession {
+    /// Returns the number of the last event, as the database has it.
+    fn last_number(&self) -> i64 {
+        i64::try_from(self.last).unwrap_or(i64::MAX)
+    }
+
     fn read(key: &SessionKey, rows: Vec<Row>) -> Result<Option<Self>> {
         let (mut session, mut events) = (None, Vec::with_capacity(rows.len()));
         let place = || format!("the session {key}");

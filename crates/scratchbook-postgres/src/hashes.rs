@@ -62,11 +62,12 @@ impl Postgres {
         };
         // Where the events begin that have none is in the locked row, and in that of the initial state.
         let place = || format!("the session {key}");
+        // It is -1 in a session without a running hash, which may have no event.
         let hashed: i64 = column(row, 0, place)?;
         let base: i64 = column(row, 1, place)?;
         let after = hashed.max(base);
         let rows = lease.query(&statements.read, &[&app, &user, &session, &after, &count, &any_time]).await?;
-        let Some(found) = HashedSession::read(key, &rows)?.filter(|found| found.hashed < found.last) else {
+        let Some(found) = HashedSession::read(key, &rows)?.filter(|found| hashed < found.last_number()) else {
             return Ok(0);
         };
         let Unhashed { after, mut hash, is_start } = Unhashed::find(key, found.hashed, found.head, found.start);
@@ -81,7 +82,7 @@ impl Postgres {
         }
         // The last events may be missing.
         let reached = match found.events.len() < limit {
-            true => i64::try_from(found.last).unwrap_or(i64::MAX),
+            true => found.last_number(),
             false => seqs.last().copied().unwrap_or_else(|| i64::try_from(after).unwrap_or(i64::MAX)),
         };
         lease.query(&statements.set_events, &[&app, &user, &session, &seqs, &hashes]).await?;
@@ -101,6 +102,11 @@ struct HashedSession {
 }
 
 impl HashedSession {
+    /// Returns the number of the last event, as the database has it.
+    fn last_number(&self) -> i64 {
+        i64::try_from(self.last).unwrap_or(i64::MAX)
+    }
+
     fn read(key: &SessionKey, rows: &[Row]) -> Result<Option<Self>> {
         let Some(row) = rows.first() else {
             return Ok(None);

@@ -43,12 +43,12 @@ pub(super) fn request_body(request: &LlmRequest) -> Result<Value> {
     if let Some(instruction) = &request.system_instruction {
         body.insert("systemInstruction".to_owned(), user_text(instruction));
     }
-    let mut tools = Vec::new();
+    // ADK adds the functions after the tools that Gemini runs itself.
+    let mut tools = request.built_in_tools.clone();
     if !request.tools.is_empty() {
         let declarations = request.tools.iter().map(declaration).collect::<Result<Vec<_>>>()?;
         tools.push(json!({"functionDeclarations": declarations}));
     }
-    tools.extend(request.built_in_tools.iter().cloned());
     if !tools.is_empty() {
         body.insert("tools".to_owned(), tools.into());
     }

@@ -22,7 +22,7 @@ async fn one_empty_database_may_be_opened_by_many_at_once() {
     for child in children {
         assert!(child.wait_with_output().unwrap().status.success());
     }
-    assert_eq!(schema.number("SELECT count(*) FROM scratchbook_migrations").await, 4);
+    assert_eq!(schema.number("SELECT count(*) FROM scratchbook_migrations").await, 5);
 }
 
 #[tokio::test]
@@ -37,7 +37,7 @@ async fn check_wants_the_tables_and_off_looks_at_nothing() {
     let schema = Schema::new();
     let error = PostgresSessionService::connect(&schema.uri("&migrate=check")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::FailedPrecondition);
-    assert!(error.to_string().contains("version 0, and 4 is needed"), "{error}");
+    assert!(error.to_string().contains("version 0, and 5 is needed"), "{error}");
     let service = PostgresSessionService::connect(&schema.uri("&migrate=off")).await.unwrap();
     let error = service.get_session(&key("s"), &Default::default()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error:?}");
@@ -56,7 +56,7 @@ async fn what_a_dry_run_prints_is_a_script_that_makes_the_tables() {
             schema.sql(&format!("CREATE SCHEMA {}", schema.name())).await;
         }
         let missing = migrate(&uri, MigrationRun::Dry).await.unwrap();
-        assert_eq!(missing.iter().map(|migration| migration.version).collect::<Vec<_>>(), [1, 2, 3, 4]);
+        assert_eq!(missing.iter().map(|migration| migration.version).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
         assert_eq!(migrate(&uri, MigrationRun::Dry).await.unwrap(), missing, "nothing was done");
         assert_eq!(missing[0].sql.contains("CREATE SCHEMA"), !made_before, "a right that may be missing");
         let server = client(schema.server()).await;

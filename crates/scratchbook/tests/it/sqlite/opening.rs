@@ -45,7 +45,7 @@ async fn a_database_of_a_newer_version_is_refused() {
     database.sql("INSERT INTO scratchbook_migrations VALUES (99, 'later', '2030-01-01T00:00:00Z', '1')");
     let error = refused(&database).await;
     assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
-    assert!(error.to_string().contains("99") && error.to_string().contains("up to 5"), "{error}");
+    assert!(error.to_string().contains("99") && error.to_string().contains("up to 6"), "{error}");
 }
 
 #[tokio::test]
