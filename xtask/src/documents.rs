@@ -16,7 +16,7 @@ const CONTENTS: &str = "docs/SUMMARY.md";
 const MOST_LINES: usize = 400;
 
 /// Records for contributors, which may be long and may link to the sources.
-const RECORDS: [&str; 2] = ["docs/design.md", "docs/benchmarks.md"];
+const RECORDS: [&str; 2] = ["docs/design.md", "docs/benchmarks-history.md"];
 
 /// The file that turns the book's programs into tests.
 const TESTED: &str = "crates/scratchbook/src/lib.rs";
