@@ -11,6 +11,7 @@
 //! - `command.rs`, `tools.rs`, `packages.rs`: starting programs, and installing those that a step needs.
 //! - `servers.rs`, `python.rs`, `node.rs`, `browser.rs`: what the tests need: database servers, a Python with
 //!   google-adk, packages from npm, and a browser; `package.rs`: the Python package.
+//! - `compare.rs`: the side-by-side benchmark.
 //! - `deploy.rs`: checks of `deploy/`; `dist.rs`: the shipped files; `versions.rs`: an older build beside this one.
 //! - `house.rs`, `circles.rs`, `documents.rs`, `prose.rs`, `release.rs`: the rules that no other tool checks, as
 //!   functions of text.
@@ -20,6 +21,7 @@ mod build;
 mod changed;
 mod circles;
 mod command;
+mod compare;
 mod deploy;
 mod dist;
 mod documents;
@@ -41,17 +43,24 @@ mod workspace;
 
 use std::process::ExitCode;
 
+use compare::Task;
 use step::{Step, Stop};
 
 const USAGE: &str = "\
 usage: cargo xtask test [full] [--list | --changed | --step NAME...]
-       cargo xtask bench [serve | package | ARGUMENTS OF cargo bench]
+       cargo xtask bench [--quick] [--only NAME]... [--minutes N] [--fresh] [--publish]
+       cargo xtask bench plots
+       cargo xtask bench ratios | serve | package | ARGUMENTS OF cargo bench
        cargo xtask picture
        cargo xtask dist [archive | wheel | source ...] [--profile PROFILE] [--target TARGET]
 
   test        every check of the project
   test full   the same, and what takes long: clusters, fuzzing, more crashes, more cases, release builds, licences
-  bench       the ratio benches
+  bench       scratchbook, other systems and the machine's limit, side by side, in two hours. A run that was
+              interrupted continues. --quick takes some three minutes, --only NAME measures one workload, system or
+              store, --fresh begins again, --publish writes docs/benchmarks.md, the plots and the results
+  bench plots   draws the plots and writes the tables of docs/benchmarks.md again, from the published results
+  bench ratios  the ratio benches
   bench serve   the server beside adk api_server
   bench package the Python package beside google-adk's session services
   picture     writes the pictures in docs/images: the terminal, from what the command prints, and the inspector
@@ -93,7 +102,11 @@ fn main() -> ExitCode {
         }
         ["bench", "serve"] => step::run(vec![steps::serve_bench()]),
         ["bench", "package"] => step::run(vec![steps::package_bench()]),
-        ["bench", rest @ ..] => step::run(vec![steps::bench(rest)]),
+        ["bench", "ratios"] => step::run(vec![steps::bench(&[])]),
+        ["bench", rest @ ..] => match Task::of(rest) {
+            Some(task) => step::run(vec![steps::compare(task)]),
+            None => step::run(vec![steps::bench(rest)]),
+        },
         _ => {
             eprint!("{USAGE}");
             ExitCode::from(2)

@@ -83,12 +83,39 @@ fn make(folder: &Path, lock: &str) -> Result<(), Stop> {
     for name in [LIST, LOCK] {
         fs::copy(root().join(PACKAGES).join(name), folder.join(name)).map_err(failed)?;
     }
-    let mut npm = program(if cfg!(windows) { "npm.cmd" } else { "npm" });
-    // Scripts of packages are not run. Peer dependencies are installed only if they are in the list, because one of
-    // ADK's database drivers is enough.
-    npm.args(["ci", "--ignore-scripts", "--legacy-peer-deps", "--no-audit", "--no-fund", "--loglevel", "error"]);
-    run(npm.current_dir(folder))?;
+    // Peer dependencies are installed only if they are in the list, because one of ADK's database drivers is enough.
+    install_listed(folder, &["--ignore-scripts", "--legacy-peer-deps"])?;
     fs::write(record(folder), lock).map_err(failed)
+}
+
+/// Installs the packages of a folder's lock file into a copy of the folder, unless they are there. The folder's other
+/// files are copied each time. Scripts of packages are run only if they are allowed.
+pub(crate) fn install_copy(from: &Path, folder: &Path, with_scripts: bool) -> Result<(), Stop> {
+    check_node()?;
+    let failed = |error: std::io::Error| Stop::Failed(format!("{}: {error}", folder.display()));
+    let lock = fs::read_to_string(from.join(LOCK)).map_err(failed)?;
+    let is_there = is_installed(folder, &lock);
+    if !is_there && folder.exists() {
+        fs::remove_dir_all(folder).map_err(failed)?;
+    }
+    fs::create_dir_all(folder).map_err(failed)?;
+    for entry in fs::read_dir(from).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if let Some(name) = path.file_name().filter(|_| path.is_file()) {
+            fs::copy(&path, folder.join(name)).map_err(failed)?;
+        }
+    }
+    if !is_there {
+        install_listed(folder, if with_scripts { &[] } else { &["--ignore-scripts"] })?;
+        fs::write(record(folder), lock).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn install_listed(folder: &Path, options: &[&str]) -> Result<(), Stop> {
+    let mut npm = program(if cfg!(windows) { "npm.cmd" } else { "npm" });
+    npm.arg("ci").args(options).args(["--no-audit", "--no-fund", "--loglevel", "error"]);
+    run(npm.current_dir(folder))
 }
 
 #[cfg(test)]

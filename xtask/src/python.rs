@@ -23,25 +23,27 @@ const BESIDE_OLD: &str =
 pub(crate) fn with_google_adk(version: &str) -> Result<PathBuf, Stop> {
     let folder = root().join(format!("target/python-google-adk-{version}"));
     let requirements = format!("google-adk=={version}\n{BESIDE_OLD}");
-    if !is_installed(&folder, &requirements) {
-        make(&folder, &requirements).map_err(|stop| match stop {
-            Stop::Failed(why) => Stop::LeftOut(format!("google-adk {version} could not be installed: {why}")),
-            left_out => left_out,
-        })?;
-    }
-    Ok(interpreter_in(&folder))
+    with_requirements(&folder, &requirements).map_err(|stop| match stop {
+        Stop::Failed(why) => Stop::LeftOut(format!("google-adk {version} could not be installed: {why}")),
+        left_out => left_out,
+    })
 }
 
 /// Returns a Python with one package from PyPI. Makes its environment if it does not exist.
 pub(crate) fn with_package(package: &str) -> Result<PathBuf, Stop> {
     let folder = root().join(format!("target/python-{}", package.replace("==", "-")));
-    if !is_installed(&folder, package) {
-        make(&folder, package).map_err(|stop| match stop {
-            Stop::Failed(why) => Stop::LeftOut(format!("{package} could not be installed: {why}")),
-            left_out => left_out,
-        })?;
+    with_requirements(&folder, package).map_err(|stop| match stop {
+        Stop::Failed(why) => Stop::LeftOut(format!("{package} could not be installed: {why}")),
+        left_out => left_out,
+    })
+}
+
+/// Returns a Python with the packages of a list. Makes its environment in this folder if it does not exist.
+pub(crate) fn with_requirements(folder: &Path, requirements: &str) -> Result<PathBuf, Stop> {
+    if !is_installed(folder, requirements) {
+        make(folder, requirements)?;
     }
-    Ok(interpreter_in(&folder))
+    Ok(interpreter_in(folder))
 }
 
 /// Returns a Python with only maturin, in the version that the tests use.

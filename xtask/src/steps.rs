@@ -7,6 +7,7 @@ use std::process::Command;
 use crate::build::{self, Scope, checked};
 use crate::changed::Changed;
 use crate::command::{cargo, program, root, run, run_all};
+use crate::compare::Task;
 use crate::step::{Check, Step, Stop};
 use crate::suite::Tests;
 use crate::{
@@ -186,6 +187,11 @@ pub(crate) fn serve_bench() -> Step {
 /// Compares the Python package with google-adk's services in benchmarks.
 pub(crate) fn package_bench() -> Step {
     Step::new("beside-adk", "the Python package beside google-adk's session services", package::bench)
+}
+
+/// Compares scratchbook with other systems and with the machine's limit.
+pub(crate) fn compare(task: Task) -> Step {
+    Step::new("compare", "scratchbook, other systems and the machine's limit, side by side", move || task.run())
 }
 
 /// Runs the benches that check ratios.

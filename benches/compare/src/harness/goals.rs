@@ -1,0 +1,184 @@
+//! The goals of the comparison, and which of them are met.
+
+use crate::summary::{CellKey, Outcome, Summary};
+use crate::systems::SystemId;
+
+/// A goal: on a store, this workload is to be this many times as fast as another system.
+struct Goal {
+    store: &'static str,
+    cell: (&'static str, u64, usize),
+    what: &'static str,
+    /// The system, and its service if only one counts.
+    other: (&'static str, Option<&'static str>),
+    times: f64,
+}
+
+const fn goal(
+    store: &'static str,
+    cell: (&'static str, u64, usize),
+    what: &'static str,
+    other: (&'static str, Option<&'static str>),
+    times: f64,
+) -> Goal {
+    Goal { store, cell, what, other, times }
+}
+
+const ADK: (&str, Option<&str>) = ("google-adk", None);
+const ADK_DATABASE: (&str, Option<&str>) = ("google-adk", Some("DatabaseSessionService"));
+const RUST: (&str, Option<&str>) = ("adk-session", None);
+
+const GOALS: [Goal; 32] = [
+    goal("sqlite", ("append", 10, 1), "append", ("limit", Some("rusqlite")), 0.85),
+    goal("sqlite", ("append", 10, 64), "append, 64 tasks", ("limit", Some("rusqlite")), 0.75),
+    goal("postgres", ("append", 10, 64), "append, 64 tasks", ("limit", Some("UNNEST")), 0.75),
+    goal("sqlite", ("append", 10, 16), "append, 16 tasks", ADK_DATABASE, 50.0),
+    goal("sqlite", ("append", 10, 16), "append, 16 tasks", RUST, 5.0),
+    goal("postgres", ("append", 10, 16), "append, 16 tasks", ADK_DATABASE, 50.0),
+    goal("postgres", ("append", 10, 16), "append, 16 tasks", RUST, 5.0),
+    goal("memory", ("append", 10, 1), "append", RUST, 1.5),
+    goal("memory", ("create", 1, 1), "create", RUST, 1.0),
+    goal("sqlite", ("create", 1, 1), "create", RUST, 1.0),
+    goal("sqlite", ("create", 1, 16), "create, 16 tasks", RUST, 1.0),
+    goal("postgres", ("create", 1, 1), "create", RUST, 1.0),
+    goal("postgres", ("create", 1, 16), "create, 16 tasks", RUST, 1.0),
+    goal("memory", ("get", 1_000, 1), "get 1,000 events", ADK, 20.0),
+    goal("sqlite", ("get", 1_000, 1), "get 1,000 events", ADK, 20.0),
+    goal("postgres", ("get", 1_000, 1), "get 1,000 events", ADK, 20.0),
+    goal("memory", ("get_json", 1_000, 1), "get 1,000 events, JSON", ADK, 20.0),
+    goal("sqlite", ("get_json", 1_000, 1), "get 1,000 events, JSON", ADK, 20.0),
+    goal("postgres", ("get_json", 1_000, 1), "get 1,000 events, JSON", ADK, 20.0),
+    goal("memory", ("get", 1_000, 1), "get 1,000 events", RUST, 5.0),
+    goal("sqlite", ("get", 1_000, 1), "get 1,000 events", RUST, 5.0),
+    goal("postgres", ("get", 1_000, 1), "get 1,000 events", RUST, 5.0),
+    goal("memory", ("get_json", 1_000, 1), "get 1,000 events, JSON", RUST, 5.0),
+    goal("sqlite", ("get_json", 1_000, 1), "get 1,000 events, JSON", RUST, 5.0),
+    goal("postgres", ("get_json", 1_000, 1), "get 1,000 events, JSON", RUST, 5.0),
+    goal("memory", ("turn", 100, 1), "turn of an agent", ADK, 20.0),
+    goal("sqlite", ("turn", 100, 1), "turn of an agent", ADK, 20.0),
+    goal("postgres", ("turn", 100, 1), "turn of an agent", ADK, 20.0),
+    goal("sqlite", ("http_create", 10, 16), "HTTP create, 16 connections", ADK, 55.0),
+    goal("sqlite", ("http_get", 10, 16), "HTTP get, 16 connections", ADK, 70.0),
+    goal("sqlite", ("http_patch", 10, 16), "HTTP PATCH, 16 connections", ADK, 40.0),
+    goal("sqlite", ("list", 10_000, 1), "list a user's sessions", ADK, 5.0),
+];
+
+/// The longest that 99 of 100 requests over 16 connections may take, in milliseconds.
+const P99: f64 = 10.0;
+
+/// A goal, and how far it is met.
+pub(crate) struct Standing {
+    pub(crate) what: String,
+    pub(crate) beside: String,
+    pub(crate) goal: String,
+    pub(crate) measured: String,
+    pub(crate) is_met: bool,
+}
+
+/// Returns how the goals stand that were measured, in their order.
+pub(crate) fn standings(summary: &Summary) -> Vec<Standing> {
+    let mut standings: Vec<_> = GOALS.iter().filter_map(|goal| goal.standing(summary)).collect();
+    for workload in ["http_create", "http_get", "http_patch"] {
+        let outcome = ours(summary, "sqlite", &key((workload, 10, 16)));
+        if let Some(p99) = outcome.and_then(|outcome| outcome.latencies).map(|it| it.p99 / 1e3) {
+            standings.push(Standing {
+                what: format!("{}, 16 connections, p99", workload.replace("http_", "HTTP ")),
+                beside: "–".to_owned(),
+                goal: format!("under {P99} ms"),
+                measured: format!("{p99:.1} ms"),
+                is_met: p99 < P99,
+            });
+        }
+    }
+    standings.extend(mistakes(summary));
+    standings
+}
+
+/// Returns how often scratchbook lost, refused, disordered or doubled something, in all cells.
+fn mistakes(summary: &Summary) -> Option<Standing> {
+    let cells = summary.cells();
+    let outcomes: Vec<_> = ["memory", "sqlite", "postgres"]
+        .into_iter()
+        .flat_map(|store| cells.iter().filter_map(move |key| ours(summary, store, key)))
+        .collect();
+    if outcomes.is_empty() {
+        return None;
+    }
+    let count: u64 =
+        outcomes.iter().map(|it| it.wrong.lost + it.wrong.refused + it.wrong.disordered + it.wrong.doubled).sum();
+    Some(Standing {
+        what: "lost, refused, disordered and doubled events".to_owned(),
+        beside: "–".to_owned(),
+        goal: "0".to_owned(),
+        measured: count.to_string(),
+        is_met: count == 0,
+    })
+}
+
+impl Goal {
+    fn standing(&self, summary: &Summary) -> Option<Standing> {
+        let key = key(self.cell);
+        let ours = ours(summary, self.store, &key)?;
+        // Its fastest service is the one that counts.
+        let others = summary.systems(self.store).into_iter().filter(|id| {
+            id.system == self.other.0 && self.other.1.is_none_or(|service| id.service.as_deref() == Some(service))
+        });
+        let measured = others.filter_map(|id| Some((id, summary.measured(id, &key)?.per_second)));
+        let (other, rate) = measured.max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let times = ours.per_second / rate;
+        Some(Standing {
+            what: format!("{} on {}", self.what, self.store),
+            beside: other.name(),
+            goal: format!("{} ×", self.times),
+            measured: if times < 10.0 { format!("{times:.2} ×") } else { format!("{times:.0} ×") },
+            is_met: times >= self.times,
+        })
+    }
+}
+
+fn ours<'a>(summary: &'a Summary, store: &str, key: &CellKey) -> Option<&'a Outcome> {
+    summary.measured(&SystemId::new("scratchbook", None, store), key)
+}
+
+fn key((workload, size, tasks): (&str, u64, usize)) -> CellKey {
+    CellKey { workload: workload.to_owned(), size, tasks }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cells;
+    use crate::summary::tests::{measured, row};
+
+    #[test]
+    fn goals_are_about_cells_that_a_run_measures() {
+        let cells: Vec<_> = cells::groups(false).into_iter().flat_map(|group| group.cells).collect();
+        for goal in &GOALS {
+            assert!(cells.iter().any(|cell| (cell.workload, cell.size, cell.tasks) == goal.cell), "{}", goal.what);
+        }
+    }
+
+    #[test]
+    fn a_goal_is_met_beside_the_fastest_service() {
+        let lines = |ours: u64| {
+            let other = |service: &str, count| {
+                let crate::results::Line::Row(mut row) = row("google-adk", "sqlite", "get", 1_000, measured(count, 0))
+                else {
+                    panic!("it is a row")
+                };
+                row.id.service = Some(service.to_owned());
+                crate::results::Line::Row(row)
+            };
+            [row("scratchbook", "sqlite", "get", 1_000, measured(ours, 0)), other("slow", 10), other("fast", 100)]
+        };
+        let standing = |ours| standings(&Summary::new(&lines(ours))).into_iter().next().unwrap();
+        let (met, missed) = (standing(2_000), standing(1_999));
+        assert_eq!((met.beside.as_str(), met.is_met, missed.is_met), ("google-adk, fast", true, false));
+    }
+
+    #[test]
+    fn a_mistake_of_ours_misses_a_goal() {
+        let lines = [row("scratchbook", "sqlite", "append", 10, measured(100, 1))];
+        let standings = standings(&Summary::new(&lines));
+        assert!(standings.iter().any(|standing| standing.goal == "0" && !standing.is_met));
+    }
+}

@@ -1,0 +1,64 @@
+//! The harness of the side-by-side benchmark: `compare run` measures, `compare plots` draws and writes tables.
+#![allow(clippy::print_stdout, reason = "the tables go to standard output")]
+
+mod cells;
+mod goals;
+mod machine;
+mod options;
+mod page;
+mod plots;
+mod report;
+mod results;
+mod rounds;
+mod runner;
+mod summary;
+mod systems;
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use options::{Command, Options, RunOptions};
+use results::Results;
+use summary::Summary;
+
+/// Why the harness could not go on.
+type Result<T> = std::result::Result<T, String>;
+
+fn main() -> ExitCode {
+    let done = match Options::parse().command {
+        Command::Run(options) => run(&options),
+        Command::Plots { results, docs } => publish(&results, &docs),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Measures, and prints the tables.
+fn run(options: &RunOptions) -> Result<()> {
+    let mut results = Results::open(&options.results, options.fresh)?;
+    rounds::run(options, &mut results)?;
+    println!("{}", report::all(&Summary::new(results.lines())));
+    println!("The results are in {}.", options.results.display());
+    let Some(published) = &options.publish else { return Ok(()) };
+    fs::write(published, results.shortened()?).map_err(|error| format!("{}: {error}", published.display()))?;
+    publish(published, &options.docs)
+}
+
+/// Draws the plots and writes the tables of the page on benchmarks.
+fn publish(results: &Path, docs: &Path) -> Result<()> {
+    let results = Results::read(results)?;
+    let summary = Summary::new(results.lines());
+    plots::draw(&summary, &docs.join("images"))?;
+    page::write(&summary, &docs.join("benchmarks.md"), "images")?;
+    page::write(&summary, &docs.join("../README.md"), "docs/images")?;
+    println!("The plots are in {}, the tables in {}.", docs.join("images").display(), docs.display());
+    Ok(())
+}

@@ -1,0 +1,384 @@
+//! Tables in Markdown.
+
+use std::fmt::Write as _;
+
+use crate::goals;
+use crate::summary::{CellKey, Outcome, Summary};
+use crate::systems::SystemId;
+
+/// The names of tables, as the page on benchmarks has them.
+pub(crate) const TABLES: [&str; 10] =
+    ["machine", "memory", "sqlite", "postgres", "goals", "limit", "growth", "resources", "systems", "missing"];
+
+/// The rows of a store's table: workload, tasks, the size that is shown, and how it is called.
+const ROWS: [(&str, usize, u64, &str); 20] = [
+    ("create", 1, 1, "create a session"),
+    ("create", 16, 1, "create, 16 tasks"),
+    ("create", 64, 1, "create, 64 tasks"),
+    ("append", 1, 10, "append"),
+    ("append", 16, 10, "append, 16 tasks"),
+    ("append", 64, 10, "append, 64 tasks"),
+    ("append", 256, 10, "append, 256 tasks"),
+    ("append_hot", 16, 10, "append to one app key, 16 tasks"),
+    ("append_shared", 8, 10, "append to one session, 8 tasks"),
+    ("get", 1, 1_000, "get"),
+    ("get_json", 1, 1_000, "get, as JSON"),
+    ("get_recent", 1, 10_000, "get the last 10"),
+    ("list", 1, 10_000, "list a user's sessions"),
+    ("state", 1, 1_000, "append to a state"),
+    ("turn", 1, 100, "turn of an agent"),
+    ("http_create", 16, 10, "HTTP: create, 16 connections"),
+    ("http_get", 16, 10, "HTTP: get, 16 connections"),
+    ("http_patch", 16, 10, "HTTP: PATCH, 16 connections"),
+    ("http_turn", 1, 10, "HTTP: turn"),
+    ("http_turn", 16, 10, "HTTP: turn, 16 connections"),
+];
+
+/// Workloads whose cost may grow with their size.
+pub(crate) const GROWING: [(&str, &str); 9] = [
+    ("append", "append by events"),
+    ("get", "get by events"),
+    ("get_json", "get as JSON by events"),
+    ("get_recent", "get the last 10 by events"),
+    ("list", "list by sessions"),
+    ("state", "append by state keys"),
+    ("turn", "turn by events"),
+    ("size_on_disk", "bytes on disk by events"),
+    ("memory", "bytes in memory by events"),
+];
+
+const STORES: [&str; 3] = ["memory", "sqlite", "postgres"];
+
+/// The slope below which a cost does not grow.
+const FLAT: f64 = 0.05;
+
+/// Returns all tables, each under its name.
+pub(crate) fn all(summary: &Summary) -> String {
+    TABLES.iter().map(|name| format!("## {name}\n\n{}\n", table(summary, name).unwrap_or_default())).collect()
+}
+
+/// Returns a table by its name.
+pub(crate) fn table(summary: &Summary, name: &str) -> Option<String> {
+    Some(match name {
+        "machine" => machine(summary),
+        "memory" | "sqlite" | "postgres" => of_store(summary, name),
+        "goals" => goals(summary),
+        "limit" => limit(summary),
+        "growth" => growth(summary),
+        "resources" => resources(summary),
+        "systems" => systems(summary),
+        "missing" => missing(summary),
+        _ => return None,
+    })
+}
+
+fn machine(summary: &Summary) -> String {
+    let Some(machine) = summary.machines.last() else { return String::new() };
+    let mut commits: Vec<_> = summary.machines.iter().map(|machine| machine.commit.as_str()).collect();
+    commits.dedup();
+    let kind = match machine.quick {
+        true => "a quick run of one round".to_owned(),
+        false => format!("the median of {} interleaved rounds", summary.rounds),
+    };
+    format!(
+        "{} UTC, {}; {} processors ({}), {}; {} build of commit {}.\n",
+        machine.date,
+        kind,
+        machine.processors,
+        machine.processor,
+        machine.system,
+        machine.build,
+        commits.join(" and ")
+    )
+}
+
+/// Returns operations in a second of all systems on a store, and how many times as fast scratchbook is.
+fn of_store(summary: &Summary, store: &str) -> String {
+    let systems = summary.systems(store);
+    let names = systems.iter().map(|id| id.name());
+    let mut text = header(std::iter::once("operations in a second".to_owned()).chain(names));
+    let cells = summary.cells();
+    for (workload, tasks, size, what) in ROWS {
+        let Some(key) = nearest(&cells, &systems, summary, workload, tasks, size) else { continue };
+        let ours = systems.first().and_then(|id| summary.measured(id, &key)).map(|outcome| outcome.per_second);
+        let fields = systems.iter().map(|id| field(id, summary.outcome(id, &key), ours, workload));
+        let size = if ["create", "http_create"].contains(&workload) { String::new() } else { of_size(&key) };
+        row(&mut text, std::iter::once(format!("{what}{size}")).chain(fields));
+    }
+    text
+}
+
+/// Returns the cell of this workload whose size is the wanted one, or else the largest below it, or else any.
+fn nearest(
+    cells: &[CellKey],
+    systems: &[&SystemId],
+    summary: &Summary,
+    workload: &str,
+    tasks: usize,
+    size: u64,
+) -> Option<CellKey> {
+    let is_there = |key: &&CellKey| {
+        key.workload == workload && key.tasks == tasks && systems.iter().any(|id| summary.measured(id, key).is_some())
+    };
+    let found: Vec<_> = cells.iter().filter(is_there).collect();
+    let below = found.iter().filter(|key| key.size <= size).max_by_key(|key| key.size);
+    below.or(found.first()).map(|key| (*key).clone())
+}
+
+fn of_size(key: &CellKey) -> String {
+    let unit = match key.workload.as_str() {
+        "list" => "sessions",
+        "state" => "keys",
+        _ => "events",
+    };
+    format!(", {} {unit}", thousands(key.size as f64))
+}
+
+/// Returns a field: rate, spread, how many times as fast scratchbook is, and what went wrong.
+fn field(id: &SystemId, outcome: Option<&Outcome>, ours: Option<f64>, workload: &str) -> String {
+    let Some(outcome) = outcome else { return "–".to_owned() };
+    if let Some(why) = &outcome.missing {
+        return if why.starts_with("failed") { "failed".to_owned() } else { "–".to_owned() };
+    }
+    let mut text = format!("{} ±{:.0} %", number(outcome.per_second), outcome.spread * 50.0);
+    if !outcome.quiet {
+        text.push('°');
+    }
+    if id.system != "scratchbook"
+        && let Some(ours) = ours
+    {
+        let _ = write!(text, " ({} ×)", ratio(ours / outcome.per_second));
+    }
+    if workload.starts_with("http")
+        && let Some(latencies) = outcome.latencies
+    {
+        let _ = write!(text, ", p99 {} ms", number(latencies.p99 / 1e3));
+    }
+    let wrong = outcome.wrong;
+    let counts = [
+        (wrong.lost, "lost"),
+        (wrong.refused, "refused"),
+        (wrong.disordered, "disordered"),
+        (wrong.doubled, "doubled"),
+    ];
+    for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
+        let (count, attempted) = (thousands(count as f64), thousands(outcome.attempted as f64));
+        let _ = write!(text, ", **{what} {count} of {attempted}**");
+    }
+    if wrong.is_nothing() && workload == "append_shared" {
+        text.push_str(", nothing wrong");
+    }
+    text
+}
+
+/// Returns the goals, those that are missed first.
+fn goals(summary: &Summary) -> String {
+    let mut text = header(["goal", "beside", "wanted", "measured", "met"].map(str::to_owned).into_iter());
+    let (met, missed): (Vec<_>, Vec<_>) = goals::standings(summary).into_iter().partition(|it| it.is_met);
+    for it in missed.into_iter().chain(met) {
+        let is_met = if it.is_met { "yes" } else { "**no**" }.to_owned();
+        row(&mut text, [it.what, it.beside, it.goal, it.measured, is_met].into_iter());
+    }
+    text
+}
+
+/// Returns which part of the limit scratchbook reaches, in each cell that the limit has.
+fn limit(summary: &Summary) -> String {
+    let head = ["path", "limit", "scratchbook, per s", "limit, per s", "part of the limit"];
+    let mut text = header(head.map(str::to_owned).into_iter());
+    let cells = summary.cells();
+    for (store, id) in
+        STORES.into_iter().flat_map(|store| summary.systems(store).into_iter().map(move |id| (store, id)))
+    {
+        if id.system != "limit" {
+            continue;
+        }
+        for (workload, tasks, size, what) in ROWS {
+            let ours = SystemId::new("scratchbook", None, store);
+            let Some(key) = nearest(&cells, &[id], summary, workload, tasks, size) else { continue };
+            let Some((ours, limit)) = summary.measured(&ours, &key).zip(summary.measured(id, &key)) else { continue };
+            let part = format!("{:.2}", ours.per_second / limit.per_second);
+            let service = id.service.clone().unwrap_or_default();
+            let rates = [number(ours.per_second), number(limit.per_second)];
+            row(&mut text, [format!("{what}, {store}"), service].into_iter().chain(rates).chain([part]));
+        }
+    }
+    text
+}
+
+fn growth(summary: &Summary) -> String {
+    let any = |workload: &str| all_systems(summary).any(|id| summary.slope(id, workload).is_some());
+    let workloads: Vec<_> = GROWING.into_iter().filter(|(workload, _)| any(workload)).collect();
+    let names = workloads.iter().map(|(_, what)| (*what).to_owned());
+    let mut text = header(["slope".to_owned(), "store".to_owned()].into_iter().chain(names));
+    for id in all_systems(summary).filter(|id| id.system != "limit") {
+        let slopes = workloads.iter().map(|(workload, _)| match summary.slope(id, workload) {
+            Some(slope) if slope < FLAT => format!("{slope:.2}, flat"),
+            Some(slope) => format!("{slope:.2}"),
+            None => "–".to_owned(),
+        });
+        row(&mut text, [id.name(), id.store.clone()].into_iter().chain(slopes));
+    }
+    text
+}
+
+fn resources(summary: &Summary) -> String {
+    let head = ["system", "store", "bytes on disk, an event", "bytes in memory, an event", "cold start, ms"];
+    let mut text = header(head.map(str::to_owned).into_iter());
+    let cells = summary.cells();
+    for id in all_systems(summary) {
+        let of = |workload, size| {
+            let key = nearest(&cells, &[id], summary, workload, 1, size)?;
+            summary.measured(id, &key)
+        };
+        let bytes = |workload| of(workload, 10_000).and_then(|it| it.bytes).map(|bytes| thousands(bytes.round()));
+        let start = of("cold_start", 1).map(|it| number(1e3 / it.per_second));
+        let fields = [bytes("size_on_disk"), bytes("memory"), start];
+        if fields.iter().any(Option::is_some) {
+            let fields = fields.map(|field| field.unwrap_or_else(|| "–".to_owned()));
+            row(&mut text, [id.name(), id.store.clone()].into_iter().chain(fields));
+        }
+    }
+    text
+}
+
+fn systems(summary: &Summary) -> String {
+    let mut text = header(["system", "version", "store", "configuration"].map(str::to_owned).into_iter());
+    for hello in &summary.hellos {
+        let id = SystemId::new(&hello.system, hello.service.as_deref(), &hello.store);
+        let configuration = hello.configuration.replace('|', "\\|");
+        row(&mut text, [id.name(), hello.version.clone(), hello.store.clone(), configuration].into_iter());
+    }
+    text
+}
+
+/// Returns what could not be run: systems, and the workloads of systems with one reason together.
+fn missing(summary: &Summary) -> String {
+    let mut lines: Vec<(String, Vec<String>)> = Vec::new();
+    for (system, why) in &summary.unavailable {
+        lines.push((format!("{system}: {why}"), Vec::new()));
+    }
+    // That a bare database has no such workload says nothing.
+    for (id, key, why) in summary.missing().into_iter().filter(|(id, _, _)| id.system != "limit") {
+        let line = format!("{} on {}: {why}", id.name(), id.store);
+        let cell = format!("{}{}", key.workload, of_size(key));
+        match lines.iter_mut().find(|(known, _)| *known == line) {
+            Some((_, cells)) => cells.push(cell),
+            None => lines.push((line, vec![cell])),
+        }
+    }
+    if lines.is_empty() {
+        return "Everything was run.\n".to_owned();
+    }
+    let shown = |(line, cells): &(String, Vec<String>)| match cells.as_slice() {
+        [] => format!("- {line}\n"),
+        cells => format!("- {line} (`{}`)\n", cells.join("`, `")),
+    };
+    lines.iter().map(|line| shown(line).replace('\n', " ").trim_end().to_owned() + "\n").collect()
+}
+
+fn all_systems(summary: &Summary) -> impl Iterator<Item = &SystemId> {
+    STORES.into_iter().flat_map(|store| summary.systems(store))
+}
+
+fn header(names: impl Iterator<Item = String>) -> String {
+    let mut text = String::new();
+    let names: Vec<_> = names.collect();
+    let count = names.len();
+    row(&mut text, names.into_iter());
+    text.push_str(&"|---".repeat(count));
+    text.push_str("|\n");
+    text
+}
+
+fn row(text: &mut String, fields: impl Iterator<Item = String>) {
+    for field in fields {
+        let _ = write!(text, "| {field} ");
+    }
+    text.push_str("|\n");
+}
+
+/// Returns a number with three digits that count.
+fn number(value: f64) -> String {
+    match value {
+        value if value >= 100.0 => thousands(value.round()),
+        value if value >= 10.0 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
+    }
+}
+
+fn ratio(value: f64) -> String {
+    match value {
+        value if value >= 10.0 => thousands(value.round()),
+        value if value >= 1.0 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
+    }
+}
+
+pub(crate) fn thousands(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let first = digits.len() % 3;
+    let mut text = digits[..first].to_owned();
+    for at in (first..digits.len()).step_by(3) {
+        if !text.is_empty() {
+            text.push(',');
+        }
+        text.push_str(&digits[at..at + 3]);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use scratchbook_compare::protocol::Answer;
+
+    use super::*;
+    use crate::results::Line;
+    use crate::summary::tests::{measured, row as line};
+
+    fn summary(lines: &[Line]) -> Summary {
+        Summary::new(lines)
+    }
+
+    #[test]
+    fn a_wrong_number_is_shown_as_wrong_beside_the_speed() {
+        let lines = [
+            line("other", "sqlite", "append", 10, measured(100, 12)),
+            line("scratchbook", "sqlite", "append", 10, measured(5_000, 0)),
+        ];
+        let table = of_store(&summary(&lines), "sqlite");
+        let row = "| append, 10 events | 5,000 ±0 % | 100 ±0 % (50 ×), **lost 12 of 200** |";
+        assert!(table.contains(row), "{table}");
+        assert!(table.starts_with("| operations in a second | scratchbook | other |"), "{table}");
+    }
+
+    #[test]
+    fn what_was_not_measured_is_a_dash_and_named_with_its_reason() {
+        let no = Answer::Unsupported { unsupported: "there is no such call".to_owned() };
+        let lines = [
+            line("other", "sqlite", "append", 10, no.clone()),
+            line("other", "sqlite", "append", 100, no),
+            line("scratchbook", "sqlite", "append", 10, measured(5_000, 0)),
+            Line::Unavailable { system: "third".to_owned(), why: "no node".to_owned() },
+        ];
+        assert!(of_store(&summary(&lines), "sqlite").contains("| append, 10 events | 5,000 ±0 % | – |"));
+        let missing = missing(&summary(&lines));
+        let both = "- other on sqlite: there is no such call (`append, 10 events`, `append, 100 events`)\n";
+        assert_eq!(missing, format!("- third: no node\n{both}"));
+    }
+
+    #[test]
+    fn a_flat_cost_is_called_flat() {
+        let sizes = [10, 100, 1_000, 10_000];
+        let flat = sizes.map(|size| line("scratchbook", "memory", "append", size, measured(1_000, 0)));
+        let linear = sizes.map(|size| line("scratchbook", "memory", "get", size, measured(1_000_000 / size, 0)));
+        let table = growth(&summary(&[flat, linear].concat()));
+        assert!(table.contains("| scratchbook | memory | 0.00, flat | 1.00 |"), "{table}");
+    }
+
+    #[test]
+    fn numbers_have_three_digits_that_count() {
+        let shown = [1_234_567.0, 12_345.4, 99.94, 9.876, 0.123].map(number);
+        assert_eq!(shown, ["1,234,567", "12,345", "99.9", "9.88", "0.12"]);
+    }
+}

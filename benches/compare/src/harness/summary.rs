@@ -1,0 +1,238 @@
+//! The medians of all rounds.
+
+use std::collections::BTreeMap;
+
+use scratchbook_compare::protocol::{Answer, Hello, Latencies, Wrong};
+use scratchbook_compare::statistics::{median, slope, spread};
+
+use crate::machine::Machine;
+use crate::results::{Line, Row};
+use crate::systems::SystemId;
+
+/// A cell by its names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CellKey {
+    pub(crate) workload: String,
+    pub(crate) size: u64,
+    pub(crate) tasks: usize,
+}
+
+/// What came of a cell in all rounds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outcome {
+    /// Operations in a second, the median.
+    pub(crate) per_second: f64,
+    /// The distance between the rounds, as a part of the median.
+    pub(crate) spread: f64,
+    pub(crate) latencies: Option<Latencies>,
+    pub(crate) bytes: Option<f64>,
+    /// Summed up over the rounds.
+    pub(crate) wrong: Wrong,
+    pub(crate) attempted: u64,
+    /// Whether the machine was quiet in all rounds.
+    pub(crate) quiet: bool,
+    /// Why there is nothing, if there is nothing.
+    pub(crate) missing: Option<String>,
+}
+
+/// All results, by system and cell.
+#[derive(Debug, Default)]
+pub(crate) struct Summary {
+    pub(crate) machines: Vec<Machine>,
+    pub(crate) hellos: Vec<Hello>,
+    pub(crate) rounds: usize,
+    pub(crate) unavailable: Vec<(String, String)>,
+    outcomes: BTreeMap<SystemId, BTreeMap<CellKey, Outcome>>,
+}
+
+impl Summary {
+    pub(crate) fn new(lines: &[Line]) -> Self {
+        let mut summary = Self::default();
+        let mut rows: BTreeMap<SystemId, BTreeMap<CellKey, Vec<&Row>>> = BTreeMap::new();
+        for line in lines {
+            match line {
+                Line::Machine(machine) => {
+                    summary.machines.push(machine.clone());
+                    // A run that continues finds again what it cannot do.
+                    summary.unavailable.clear();
+                }
+                Line::System(hello) if !summary.hellos.contains(hello) => summary.hellos.push(hello.clone()),
+                Line::System(_) => {}
+                Line::Unavailable { system, why } => {
+                    let pair = (system.clone(), why.clone());
+                    if !summary.unavailable.contains(&pair) {
+                        summary.unavailable.push(pair);
+                    }
+                }
+                Line::Row(row) => {
+                    summary.rounds = summary.rounds.max(row.round);
+                    let key = CellKey { workload: row.workload.clone(), size: row.size, tasks: row.tasks };
+                    rows.entry(row.id.clone()).or_default().entry(key).or_default().push(row);
+                }
+            }
+        }
+        let outcomes = rows
+            .into_iter()
+            .map(|(id, cells)| (id, cells.into_iter().map(|(key, rows)| (key, Outcome::of(&rows))).collect()));
+        summary.outcomes = outcomes.collect();
+        summary
+    }
+
+    /// Returns the systems on a store: scratchbook, then the others, then the limit.
+    pub(crate) fn systems(&self, store: &str) -> Vec<&SystemId> {
+        let mut systems: Vec<_> = self.outcomes.keys().filter(|id| id.store == store).collect();
+        let place = |id: &SystemId| match id.system.as_str() {
+            "scratchbook" => 0,
+            "limit" => 2,
+            _ => 1,
+        };
+        systems.sort_by_key(|id| place(id));
+        systems
+    }
+
+    pub(crate) fn outcome(&self, id: &SystemId, key: &CellKey) -> Option<&Outcome> {
+        self.outcomes.get(id)?.get(key)
+    }
+
+    /// Returns what was measured of a cell.
+    pub(crate) fn measured(&self, id: &SystemId, key: &CellKey) -> Option<&Outcome> {
+        self.outcome(id, key).filter(|outcome| outcome.missing.is_none())
+    }
+
+    /// Returns the cells of all systems.
+    pub(crate) fn cells(&self) -> Vec<CellKey> {
+        let mut cells: Vec<_> = self.outcomes.values().flat_map(BTreeMap::keys).cloned().collect();
+        cells.sort();
+        cells.dedup();
+        cells
+    }
+
+    /// Returns sizes and costs of a workload with one task: microseconds for an operation, or bytes.
+    pub(crate) fn growth(&self, id: &SystemId, workload: &str) -> Vec<(f64, f64)> {
+        let cells = self.outcomes.get(id).into_iter().flatten();
+        let of_workload =
+            cells.filter(|(key, outcome)| key.workload == workload && key.tasks == 1 && outcome.missing.is_none());
+        let cost = |outcome: &Outcome| outcome.bytes.unwrap_or(1e6 / outcome.per_second);
+        of_workload
+            .map(|(key, outcome)| (key.size as f64, cost(outcome)))
+            .filter(|(_, cost)| cost.is_finite())
+            .collect()
+    }
+
+    /// Returns how the cost of a workload grows, if it was measured at four sizes at least.
+    pub(crate) fn slope(&self, id: &SystemId, workload: &str) -> Option<f64> {
+        let points = self.growth(id, workload);
+        if points.len() < 4 { None } else { slope(&points) }
+    }
+
+    /// Returns what could not be measured: system and store, cell, reason.
+    pub(crate) fn missing(&self) -> Vec<(&SystemId, &CellKey, &str)> {
+        let all =
+            self.outcomes.iter().flat_map(|(id, cells)| cells.iter().map(move |(key, outcome)| (id, key, outcome)));
+        all.filter_map(|(id, key, outcome)| Some((id, key, outcome.missing.as_deref()?))).collect()
+    }
+}
+
+impl Outcome {
+    fn of(rows: &[&Row]) -> Self {
+        let measured: Vec<_> = rows
+            .iter()
+            .filter_map(|row| match &row.answer {
+                Answer::Measured(measured) => Some((row.at.quiet, measured)),
+                _ => None,
+            })
+            .collect();
+        if measured.is_empty() {
+            let why = rows.last().map(|row| match &row.answer {
+                Answer::Unsupported { unsupported } => unsupported.clone(),
+                Answer::Failed { error } => format!("failed: {error}"),
+                Answer::Measured(_) => String::new(),
+            });
+            return Self { missing: why, ..Self::default() };
+        }
+        let rates: Vec<_> = measured.iter().map(|(_, measured)| measured.per_second()).collect();
+        let latencies: Vec<_> = measured.iter().filter_map(|(_, measured)| measured.latencies_us).collect();
+        let bytes: Vec<_> = measured.iter().filter_map(|(_, measured)| measured.bytes).collect();
+        let mut wrong = Wrong::default();
+        for (_, measured) in &measured {
+            wrong.lost += measured.wrong.lost;
+            wrong.refused += measured.wrong.refused;
+            wrong.disordered += measured.wrong.disordered;
+            wrong.doubled += measured.wrong.doubled;
+        }
+        Self {
+            per_second: median(&rates).unwrap_or_default(),
+            spread: spread(&rates).unwrap_or_default(),
+            latencies: percentiles(&latencies),
+            bytes: median(&bytes),
+            wrong,
+            attempted: measured.iter().map(|(_, it)| it.attempted.unwrap_or(it.operations)).sum(),
+            quiet: measured.iter().all(|(quiet, _)| *quiet),
+            missing: None,
+        }
+    }
+}
+
+fn percentiles(rounds: &[Latencies]) -> Option<Latencies> {
+    let middle = |of: fn(&Latencies) -> f64| median(&rounds.iter().map(of).collect::<Vec<_>>());
+    Some(Latencies {
+        p50: middle(|it| it.p50)?,
+        p90: middle(|it| it.p90)?,
+        p99: middle(|it| it.p99)?,
+        max: middle(|it| it.max)?,
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use scratchbook_compare::protocol::Measured;
+
+    use super::*;
+    use crate::machine::Moment;
+
+    /// A row of one second.
+    pub(crate) fn row(name: &str, store: &str, workload: &str, size: u64, answer: Answer) -> Line {
+        let at = Moment { quiet: true, ..Moment::default() };
+        let (id, workload) = (SystemId::new(name, None, store), workload.to_owned());
+        Line::Row(Row { id, workload, size, tasks: 1, round: 1, at, answer })
+    }
+
+    pub(crate) fn measured(operations: u64, lost: u64) -> Answer {
+        let wrong = Wrong { lost, ..Wrong::default() };
+        Answer::Measured(Measured { operations, seconds: 1.0, wrong, attempted: Some(200), ..Measured::default() })
+    }
+
+    fn key(size: u64) -> CellKey {
+        CellKey { workload: "append".to_owned(), size, tasks: 1 }
+    }
+
+    #[test]
+    fn rounds_become_a_median_and_mistakes_are_summed_up() {
+        let rounds = [(100, 1), (120, 0), (110, 2)];
+        let lines: Vec<_> =
+            rounds.map(|(operations, lost)| row("s", "sqlite", "append", 10, measured(operations, lost))).to_vec();
+        let summary = Summary::new(&lines);
+        let outcome = summary.measured(&SystemId::new("s", None, "sqlite"), &key(10)).unwrap();
+        assert_eq!((outcome.per_second, outcome.wrong.lost, outcome.attempted), (110.0, 3, 600));
+        assert!((outcome.spread - 20.0 / 110.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_slope_takes_four_sizes() {
+        let of_sizes = |sizes: &[u64]| {
+            let lines: Vec<_> =
+                sizes.iter().map(|size| row("s", "sqlite", "get", *size, measured(1_000_000 / size, 0))).collect();
+            Summary::new(&lines).slope(&SystemId::new("s", None, "sqlite"), "get")
+        };
+        assert_eq!(of_sizes(&[10, 100, 1_000]), None);
+        assert!((of_sizes(&[10, 100, 1_000, 10_000]).unwrap() - 1.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn what_failed_is_missing_with_the_reason() {
+        let summary = Summary::new(&[row("s", "sqlite", "append", 10, Answer::Failed { error: "full".to_owned() })]);
+        let missing = summary.missing();
+        assert_eq!((missing.len(), missing[0].2), (1, "failed: full"));
+        assert!(summary.measured(missing[0].0, missing[0].1).is_none());
+    }
+}

@@ -1,0 +1,133 @@
+//! Who is measured: scratchbook, the limit, and the peers that were set up.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use scratchbook_compare::protocol::Hello;
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+
+/// A system on a store, and how its runner is started.
+#[derive(Clone, Debug)]
+pub(crate) struct System {
+    pub(crate) id: SystemId,
+    /// The store, as the runner is given it.
+    pub(crate) argument: String,
+    pub(crate) command: Vec<String>,
+    pub(crate) folder: PathBuf,
+}
+
+/// What tells systems apart.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct SystemId {
+    pub(crate) system: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) service: Option<String>,
+    pub(crate) store: String,
+}
+
+impl SystemId {
+    pub(crate) fn new(system: &str, service: Option<&str>, store: &str) -> Self {
+        Self { system: system.to_owned(), service: service.map(str::to_owned), store: store.to_owned() }
+    }
+
+    /// Returns the name of the system and its service, without the store.
+    pub(crate) fn name(&self) -> String {
+        match &self.service {
+            Some(service) => format!("{}, {service}", self.system),
+            None => self.system.clone(),
+        }
+    }
+
+    /// Returns a name for files.
+    pub(crate) fn file_name(&self) -> String {
+        let name = format!("{}-{}-{}", self.system, self.service.as_deref().unwrap_or("all"), self.store);
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
+    }
+
+    /// Whether a runner's first line agrees with what was started.
+    pub(crate) fn is_said_by(&self, hello: &Hello) -> bool {
+        hello.system == self.system && hello.store == self.store
+    }
+}
+
+/// A peer as it was set up, or the reason why it was not.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Peer {
+    Unavailable { system: String, unavailable: String },
+    Ready { system: String, run: Vec<String>, folder: PathBuf, stores: Vec<PeerStore> },
+}
+
+#[derive(Debug, Deserialize)]
+struct PeerStore {
+    store: String,
+    service: Option<String>,
+    /// What the runner is given in place of `store`.
+    argument: Option<String>,
+}
+
+/// Returns all systems, and the peers that cannot be measured with the reason.
+pub(crate) fn all(peers: &Path) -> Result<(Vec<System>, Vec<String>)> {
+    let (mut systems, mut unavailable) = (own()?, Vec::new());
+    let text = fs::read_to_string(peers).map_err(|error| format!("{}: {error}", peers.display()))?;
+    let peers: Vec<Peer> = serde_json::from_str(&text).map_err(|error| format!("{}: {error}", peers.display()))?;
+    for peer in peers {
+        match peer {
+            Peer::Unavailable { system, unavailable: why } => unavailable.push(format!("{system}: {why}")),
+            Peer::Ready { system, run, folder, stores } => systems.extend(stores.into_iter().map(|store| System {
+                id: SystemId::new(&system, store.service.as_deref(), &store.store),
+                argument: store.argument.unwrap_or(store.store),
+                command: run.clone(),
+                folder: folder.clone(),
+            })),
+        }
+    }
+    Ok((systems, unavailable))
+}
+
+/// Returns the systems of the runner beside this program.
+fn own() -> Result<Vec<System>> {
+    let program = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;
+    let runner = program.with_file_name(format!("compare-runner{}", std::env::consts::EXE_SUFFIX));
+    if !runner.is_file() {
+        return Err(format!("there is no {}; cargo build -p scratchbook-compare makes it", runner.display()));
+    }
+    let folder = program.parent().unwrap_or(Path::new(".")).to_owned();
+    let system = |(name, service, store): (&str, Option<&str>, &str)| System {
+        id: SystemId::new(name, service, store),
+        argument: store.to_owned(),
+        command: vec![runner.display().to_string(), name.to_owned()],
+        folder: folder.clone(),
+    };
+    let own = [
+        ("scratchbook", None, "memory"),
+        ("scratchbook", None, "sqlite"),
+        ("scratchbook", None, "postgres"),
+        ("limit", Some("memcpy"), "memory"),
+        ("limit", Some("rusqlite"), "sqlite"),
+        ("limit", Some("UNNEST"), "postgres"),
+        ("limit", Some("COPY"), "postgres"),
+    ];
+    Ok(own.map(system).to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_are_ready_or_say_why_not() {
+        let text = r#"[{"system":"a","unavailable":"no node"},
+            {"system":"b","run":["python","r.py"],"folder":"/b","stores":[{"store":"memory"},{"store":"sqlite","service":"S"}]}]"#;
+        let peers: Vec<Peer> = serde_json::from_str(text).unwrap();
+        assert!(matches!(&peers[0], Peer::Unavailable { unavailable, .. } if unavailable == "no node"));
+        assert!(matches!(&peers[1], Peer::Ready { stores, .. } if stores.len() == 2));
+    }
+
+    #[test]
+    fn names_of_files_have_no_odd_characters() {
+        assert_eq!(SystemId::new("a", Some("b/c d"), "sqlite").file_name(), "a-b_c_d-sqlite");
+    }
+}

@@ -1,0 +1,89 @@
+//! Appending, by each task to a session of its own.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use scratchbook::{
+    CreateSessionConfig, Event, GetSessionConfig, Session, SessionKey, SessionService, SessionServiceExt, StateDelta,
+};
+use scratchbook_compare::protocol::{Measured, Request};
+use serde_json::{Map, Value};
+
+use crate::events::{APP, event, event_that_writes, events};
+use crate::failure::{Failure, Result};
+use crate::measure::{Clock, repeat, side_by_side};
+use crate::store::Bench;
+
+type Make = fn(usize) -> Result<Event>;
+
+/// Measures appends: to sessions of a length, to a key of the app that all tasks write, or to a state of a size.
+pub(crate) fn append(bench: &Bench, request: &Request) -> Result<Measured> {
+    bench.runtime.block_on(async {
+        let make: Make = if request.workload == "append_hot" { event_to_a_hot_key } else { event };
+        let mut writers = Vec::with_capacity(request.tasks);
+        for task in 0..request.tasks {
+            writers.push(prepare(bench, request, task).await?);
+        }
+        let mut clock = Clock::start(None);
+        let started = Instant::now();
+        let tasks = writers.into_iter().map(|session| {
+            let (sessions, seconds) = (Arc::clone(&bench.sessions), request.seconds);
+            async move { append_for(seconds, sessions, session, make).await }
+        });
+        let finished = side_by_side(tasks).await?;
+        let elapsed = started.elapsed();
+        let mut lost = 0;
+        for writer in finished {
+            let acknowledged = writer.before + writer.latencies.len() as u64;
+            lost += acknowledged.saturating_sub(stored(bench, &writer.key).await?);
+            clock.add(writer.latencies, Duration::ZERO);
+        }
+        clock.add(Vec::new(), elapsed);
+        let mut measured = clock.measured();
+        measured.wrong.lost = lost;
+        Ok(measured)
+    })
+}
+
+/// A writer that has finished.
+struct Writer {
+    key: SessionKey,
+    before: u64,
+    latencies: Vec<Duration>,
+}
+
+async fn append_for(seconds: f64, sessions: Arc<dyn SessionService>, session: Session, make: Make) -> Result<Writer> {
+    let (key, before) = (session.key().clone(), session.seq());
+    let session = tokio::sync::Mutex::new(session);
+    let latencies = repeat(seconds, |n| {
+        let (sessions, session) = (&sessions, &session);
+        async move {
+            sessions.append_event(&mut *session.lock().await, make(n)?).await?;
+            Ok(())
+        }
+    });
+    Ok(Writer { latencies: latencies.await?, key, before })
+}
+
+async fn prepare(bench: &Bench, request: &Request, task: usize) -> Result<Session> {
+    let id = format!("{}-{}-{}-{}-{task}", request.workload, request.size, request.tasks, request.round);
+    let config = CreateSessionConfig::default().with_session_id(&id);
+    let config = if request.workload == "state" {
+        let keys: Map<String, Value> =
+            (0..request.size).map(|n| (format!("key-{n}"), "a short value".into())).collect();
+        config.with_state(keys)
+    } else {
+        config.with_events(events(request.size)?)
+    };
+    Ok(bench.sessions.create_session(APP, &format!("user-{id}"), config).await?)
+}
+
+fn event_to_a_hot_key(n: usize) -> Result<Event> {
+    event_that_writes(n, StateDelta::new().with("app:step", format!("step {n}"))?)
+}
+
+/// Returns how many events a session has.
+async fn stored(bench: &Bench, key: &SessionKey) -> Result<u64> {
+    let session = bench.sessions.get_session(key, &GetSessionConfig::state_only()).await?;
+    session.map(|session| session.seq()).ok_or_else(|| Failure::new(format!("the session {key} is gone")))
+}

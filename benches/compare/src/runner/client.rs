@@ -1,0 +1,80 @@
+//! A client as small as it can be: one connection that is kept, one request after the other.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+
+use crate::failure::{Failure, Result};
+
+pub(crate) struct Client {
+    port: u16,
+    connection: BufReader<TcpStream>,
+}
+
+/// How the body of an answer ends.
+enum Length {
+    Bytes(usize),
+    Chunks,
+}
+
+impl Client {
+    pub(crate) fn connect(port: u16) -> Result<Self> {
+        let stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_nodelay(true)?;
+        Ok(Self { port, connection: BufReader::new(stream) })
+    }
+
+    /// Sends a request that has to go well, and returns the body of its answer.
+    pub(crate) fn ask(&mut self, method: &str, path: &str, body: &str) -> Result<Vec<u8>> {
+        let (port, length) = (self.port, body.len());
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n");
+        let request = format!("{head}Content-Length: {length}\r\n\r\n{body}");
+        self.connection.get_mut().write_all(request.as_bytes())?;
+        let status = self.line()?;
+        let mut length = Length::Bytes(0);
+        loop {
+            let line = self.line()?.to_ascii_lowercase();
+            if line.is_empty() {
+                break;
+            }
+            if let Some(value) = line.strip_prefix("content-length:") {
+                length = Length::Bytes(value.trim().parse()?);
+            } else if line.starts_with("transfer-encoding:") {
+                length = Length::Chunks;
+            }
+        }
+        let body = self.body(&length)?;
+        if status.split(' ').nth(1) == Some("200") {
+            return Ok(body);
+        }
+        Err(Failure::new(format!("{method} {path}: {status}: {}", String::from_utf8_lossy(&body))))
+    }
+
+    fn body(&mut self, length: &Length) -> Result<Vec<u8>> {
+        let mut body = Vec::new();
+        match length {
+            Length::Bytes(count) => {
+                body.resize(*count, 0);
+                self.connection.read_exact(&mut body)?;
+            }
+            Length::Chunks => loop {
+                let count = usize::from_str_radix(self.line()?.trim(), 16)?;
+                let start = body.len();
+                body.resize(start + count, 0);
+                self.connection.read_exact(&mut body[start..])?;
+                self.line()?;
+                if count == 0 {
+                    break;
+                }
+            },
+        }
+        Ok(body)
+    }
+
+    fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        match self.connection.read_line(&mut line)? {
+            0 => Err(Failure::new("the server has closed the connection")),
+            _ => Ok(line.trim_end().to_owned()),
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Creating sessions.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use scratchbook::CreateSessionConfig;
+use scratchbook_compare::protocol::{Measured, Request};
+use serde_json::json;
+
+use crate::events::APP;
+use crate::failure::Result;
+use crate::measure::{Clock, repeat, side_by_side};
+use crate::store::Bench;
+
+/// Measures the creation of sessions with two keys, by each task for a user of its own.
+pub(crate) fn create(bench: &Bench, request: &Request) -> Result<Measured> {
+    bench.runtime.block_on(async {
+        let mut clock = Clock::start(None);
+        let started = Instant::now();
+        let tasks = (0..request.tasks).map(|task| {
+            let (sessions, seconds) = (Arc::clone(&bench.sessions), request.seconds);
+            async move {
+                let user = format!("user-{task}");
+                repeat(seconds, |_| async {
+                    let config = CreateSessionConfig::default().with_state(json!({"step": "none", "topic": "tea"}));
+                    sessions.create_session(APP, &user, config).await?;
+                    Ok(())
+                })
+                .await
+            }
+        });
+        let latencies = side_by_side(tasks).await?;
+        clock.add(latencies.concat(), started.elapsed());
+        Ok(clock.measured())
+    })
+}

@@ -1,0 +1,33 @@
+//! The events that every system appends.
+
+use scratchbook::{Content, Event, StateDelta};
+
+use crate::failure::Result;
+
+pub(crate) const APP: &str = "bench";
+
+/// A text of 300 characters.
+pub(crate) fn text(n: usize) -> String {
+    let mut text = format!("{n}: ");
+    while text.len() < 300 {
+        text.push_str("All work and no play makes the agent a dull program. ");
+    }
+    text.truncate(300);
+    text
+}
+
+/// An event with a text, a key of the session and a key of the user.
+pub(crate) fn event(n: usize) -> Result<Event> {
+    event_that_writes(n, StateDelta::new().with("step", format!("step {n}"))?.with("user:step", format!("step {n}"))?)
+}
+
+/// An event with a text and these keys.
+pub(crate) fn event_that_writes(n: usize, delta: StateDelta) -> Result<Event> {
+    let event = Event::new("agent").with_invocation_id(format!("e-{n}"));
+    Ok(event.with_content(Content::model(text(n))).with_state_delta(delta))
+}
+
+/// Events that a session begins with.
+pub(crate) fn events(count: u64) -> Result<Vec<Event>> {
+    (0..usize::try_from(count)?).map(event).collect()
+}

@@ -1,0 +1,107 @@
+//! Requests to `scratchbook serve`, over connections that are kept.
+
+use std::time::{Duration, Instant};
+
+use scratchbook_compare::protocol::{Measured, Request};
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::events::event;
+use crate::failure::{Failure, Result};
+use crate::measure::Clock;
+use crate::server::Server;
+use crate::store::Bench;
+
+const SESSIONS: &str = "/apps/demo/users/u/sessions";
+/// How often a session is changed, so that it stays about as long as it was.
+const CHANGES: usize = 10;
+
+/// Measures requests by a number of connections at the same time.
+pub(crate) fn measure(bench: &Bench, request: &Request) -> Result<Measured> {
+    let server = Server::start(bench)?;
+    let mut connections = Vec::new();
+    for task in 0..request.tasks {
+        connections.push(Connection { client: Client::connect(server.port)?, request, task, sessions: 0 });
+    }
+    let mut clock = Clock::start(Some(server.id()));
+    let started = Instant::now();
+    let (mut latencies, mut pause) = (Vec::new(), Duration::ZERO);
+    let results: Vec<Result<(Vec<Duration>, Duration)>> = std::thread::scope(|scope| {
+        let running: Vec<_> = connections.into_iter().map(|it| scope.spawn(move || it.repeat())).collect();
+        let ended = |result: std::thread::Result<_>| result.unwrap_or_else(|_| Err(Failure::new("a client panicked")));
+        running.into_iter().map(|thread| ended(thread.join())).collect()
+    });
+    for result in results {
+        let (of_one, prepared) = result?;
+        latencies.extend(of_one);
+        pause += prepared;
+    }
+    // Connections make new sessions now and then, which is not measured: the rest of their time is.
+    let pause = pause / u32::try_from(request.tasks.max(1)).unwrap_or(1);
+    clock.add(latencies, started.elapsed().saturating_sub(pause));
+    Ok(clock.measured())
+}
+
+struct Connection<'a> {
+    client: Client,
+    request: &'a Request,
+    task: usize,
+    sessions: usize,
+}
+
+impl Connection<'_> {
+    /// Repeats the request for a time. Returns how long each took, and how long the preparation took.
+    fn repeat(mut self) -> Result<(Vec<Duration>, Duration)> {
+        let (mut latencies, mut prepared, started) = (Vec::new(), Duration::ZERO, Instant::now());
+        let mut id = String::new();
+        while latencies.is_empty() || (started.elapsed() - prepared).as_secs_f64() < self.request.seconds {
+            let before = Instant::now();
+            if self.request.workload != "http_create" && latencies.len().is_multiple_of(self.changes()) {
+                id = self.new_session()?;
+            }
+            let start = Instant::now();
+            prepared += start - before;
+            self.ask(&id, latencies.len())?;
+            latencies.push(start.elapsed());
+        }
+        Ok((latencies, prepared))
+    }
+
+    /// Returns how many requests use one session.
+    fn changes(&self) -> usize {
+        if self.request.workload == "http_get" { usize::MAX } else { CHANGES }
+    }
+
+    fn new_session(&mut self) -> Result<String> {
+        let id = format!("{}-{}-{}-{}", self.request.workload, self.request.round, self.task, self.sessions);
+        self.sessions += 1;
+        let events = (0..usize::try_from(self.request.size)?).map(|n| Ok(serde_json::to_value(event(n)?)?));
+        let events = events.collect::<Result<Vec<Value>>>()?;
+        self.client.ask("POST", SESSIONS, &json!({"sessionId": id, "events": events}).to_string())?;
+        Ok(id)
+    }
+
+    fn ask(&mut self, id: &str, n: usize) -> Result<()> {
+        let answer = match self.request.workload.as_str() {
+            "http_create" => self.client.ask("POST", SESSIONS, "{}")?,
+            "http_get" => self.client.ask("GET", &format!("{SESSIONS}/{id}"), "")?,
+            "http_patch" => {
+                let body = json!({"stateDelta": {"step": format!("step {n}")}});
+                self.client.ask("PATCH", &format!("{SESSIONS}/{id}"), &body.to_string())?
+            }
+            // The demo's agent calls a tool that notes the name in the state, and answers. The first run of a session
+            // also counts a visit.
+            _ => {
+                let message = json!({"role": "user", "parts": [{"text": "my name is Ann"}]});
+                let body = json!({"appName": "demo", "userId": "u", "sessionId": id, "newMessage": message});
+                let answer = self.client.ask("POST", "/run", &body.to_string())?;
+                let events: Vec<Value> = serde_json::from_slice(&answer)?;
+                if events.len() < 3 {
+                    return Err(Failure::new(format!("a run had {} events, not 3 at least", events.len())));
+                }
+                answer
+            }
+        };
+        if answer.is_empty() { Err(Failure::new("an answer is empty")) } else { Ok(()) }
+    }
+}

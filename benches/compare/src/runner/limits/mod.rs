@@ -1,0 +1,75 @@
+//! What the machine can do: the same rows written and read without scratchbook, and bytes copied.
+//!
+//! The tables are those of scratchbook, which makes them. `tasks` is the number of events in one transaction.
+
+mod memory;
+mod postgres;
+mod rows;
+mod sqlite;
+
+use scratchbook_compare::protocol::{Hello, Measured, Request};
+
+use crate::failure::{Failure, Result};
+use crate::store::Bench;
+
+pub(crate) use postgres::connect;
+
+/// The limit of a store.
+pub(crate) enum Limit {
+    Memory,
+    Sqlite(sqlite::Bare),
+    Postgres(postgres::Bare),
+}
+
+impl Limit {
+    pub(crate) fn open(store: &str, location: &str, service: &str) -> Result<Self> {
+        match (store, service) {
+            ("memory", "memcpy") => Ok(Self::Memory),
+            ("sqlite", "rusqlite") => Ok(Self::Sqlite(sqlite::Bare::open(prepared(store, location)?)?)),
+            ("postgres", "UNNEST") => {
+                Ok(Self::Postgres(postgres::Bare::open(prepared(store, location)?, postgres::Way::Unnest)?))
+            }
+            ("postgres", "COPY") => {
+                Ok(Self::Postgres(postgres::Bare::open(prepared(store, location)?, postgres::Way::Copy)?))
+            }
+            _ => Err(Failure::Unsupported(format!("there is no limit {service} of {store}"))),
+        }
+    }
+
+    pub(crate) fn hello(&self) -> Hello {
+        let (store, service, version, configuration) = match self {
+            Self::Memory => ("memory", "memcpy", String::new(), "copies the JSON of the events"),
+            Self::Sqlite(_) => (
+                "sqlite",
+                "rusqlite",
+                rusqlite::version().to_owned(),
+                "the same rows and indexes, one thread, WAL, synchronous=full; a transaction for as many events as tasks",
+            ),
+            Self::Postgres(bare) => bare.description(),
+        };
+        Hello {
+            system: "limit".to_owned(),
+            service: Some(service.to_owned()),
+            version,
+            store: store.to_owned(),
+            configuration: configuration.to_owned(),
+        }
+    }
+
+    pub(crate) fn measure(&mut self, request: &Request) -> Result<Measured> {
+        match self {
+            Self::Memory => memory::measure(request),
+            Self::Sqlite(bare) => bare.measure(request),
+            Self::Postgres(bare) => bare.measure(request),
+        }
+    }
+}
+
+/// Opens scratchbook's store, so that its tables are there.
+fn prepared(store: &str, location: &str) -> Result<Bench> {
+    Bench::open(store, location)
+}
+
+fn unsupported(request: &Request) -> Failure {
+    Failure::Unsupported(format!("there is no bare way to measure {}", request.workload))
+}

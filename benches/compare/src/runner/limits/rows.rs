@@ -1,0 +1,57 @@
+//! The values of the rows that one append writes.
+
+use crate::events::{APP, event};
+use crate::failure::Result;
+
+/// An event as the columns of its row.
+pub(super) struct EventRow {
+    pub(super) user: String,
+    pub(super) session: String,
+    pub(super) seq: i64,
+    pub(super) id: String,
+    pub(super) text: String,
+    pub(super) value: String,
+}
+
+/// The sessions that are written to, in turn, and how many events each has.
+pub(super) struct Writers {
+    addresses: Vec<(String, String)>,
+    events: Vec<i64>,
+    made: usize,
+}
+
+impl Writers {
+    /// Writers to these sessions, which have this many events already.
+    pub(super) fn new(addresses: Vec<(String, String)>, events: i64) -> Self {
+        let events = vec![events; addresses.len()];
+        Self { addresses, events, made: 0 }
+    }
+
+    /// Returns the next event of each session.
+    pub(super) fn next(&mut self) -> Result<Vec<EventRow>> {
+        let mut rows = Vec::with_capacity(self.addresses.len());
+        for ((user, session), seq) in self.addresses.iter().zip(&mut self.events) {
+            (*seq, self.made) = (*seq + 1, self.made + 1);
+            let mut event = event(self.made)?;
+            event.id = uuid::Uuid::now_v7().to_string();
+            event.timestamp = Some(1_700_000_000.0 + self.made as f64);
+            rows.push(EventRow {
+                user: user.clone(),
+                session: session.clone(),
+                seq: *seq,
+                text: serde_json::to_string(&event)?,
+                value: format!("\"step {}\"", self.made),
+                id: event.id,
+            });
+        }
+        Ok(rows)
+    }
+}
+
+/// The app of the rows.
+pub(super) const fn app() -> &'static str {
+    APP
+}
+
+/// The hash of an event, which is made up here.
+pub(super) const HASH: [u8; 32] = [7; 32];

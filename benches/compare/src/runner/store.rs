@@ -1,0 +1,88 @@
+//! The store that is measured, and the sessions that it begins with.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use scratchbook::store::connect_with_limits;
+use scratchbook::{CreateSessionConfig, GetSessionConfig, Session, SessionService, SessionServiceExt};
+use scratchbook_compare::protocol::Hello;
+use tokio::runtime::Runtime;
+
+use crate::events::{APP, event, events};
+use crate::failure::{Failure, Result};
+
+/// A store with a runtime to use it on.
+pub(crate) struct Bench {
+    pub(crate) runtime: Runtime,
+    pub(crate) sessions: Arc<dyn SessionService>,
+    /// `memory`, `sqlite` or `postgres`.
+    pub(crate) store: String,
+    /// The folder, or the address of the database.
+    pub(crate) location: String,
+}
+
+impl Bench {
+    pub(crate) fn open(store: &str, location: &str) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let uri = uri(store, location)?;
+        // A workload has 10,000 keys and adds one.
+        let opened = runtime.block_on(connect_with_limits(&uri, |limits| limits.with_keys_per_scope(20_000)))?;
+        Ok(Self { runtime, sessions: opened.0.sessions, store: store.to_owned(), location: location.to_owned() })
+    }
+
+    pub(crate) fn hello(&self) -> Hello {
+        let configuration = match self.store.as_str() {
+            "memory" => "the store in memory, as it comes",
+            "sqlite" => "one file, as it comes: WAL, synchronous=full, each append on the disk when it is acknowledged",
+            _ => "as it comes: pool of 10 connections, batched statements, synchronous_commit of the server (on)",
+        };
+        Hello {
+            system: "scratchbook".to_owned(),
+            service: None,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            store: self.store.clone(),
+            configuration: configuration.to_owned(),
+        }
+    }
+
+    /// Creates a session that begins with this many events, of a user of its own.
+    pub(crate) async fn session(&self, id: &str, events_before: u64) -> Result<Session> {
+        let config = CreateSessionConfig::default().with_session_id(id).with_events(events(events_before)?);
+        Ok(self.sessions.create_session(APP, &format!("user-{id}"), config).await?)
+    }
+
+    /// Returns a session of this length. It is made once, and kept for later rounds.
+    pub(crate) async fn kept_session(&self, events_before: u64) -> Result<Session> {
+        let id = format!("kept-{events_before}");
+        let key = scratchbook::SessionKey::new(APP, &format!("user-{id}"), &id)?;
+        match self.sessions.get_session(&key, &GetSessionConfig::state_only()).await? {
+            Some(session) => Ok(session),
+            None => self.session(&id, events_before).await,
+        }
+    }
+
+    /// Creates a session, appends an event and prints that this is done.
+    pub(crate) fn first_answer(&self) -> Result<()> {
+        self.runtime.block_on(async {
+            let mut session = self.session(&uuid::Uuid::now_v7().to_string(), 0).await?;
+            self.sessions.append_event(&mut session, event(0)?).await?;
+            println!("done");
+            // The process ends now; a user would not wait for the store to close either.
+            Ok(())
+        })
+    }
+
+    /// The folder of a store in files.
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.location.clone().into()
+    }
+}
+
+pub(crate) fn uri(store: &str, location: &str) -> Result<String> {
+    match store {
+        "memory" => Ok("memory:".to_owned()),
+        "sqlite" => Ok(format!("sqlite://{location}/sessions.db")),
+        "postgres" => Ok(location.to_owned()),
+        other => Err(Failure::Unsupported(format!("the store {other} is unknown"))),
+    }
+}

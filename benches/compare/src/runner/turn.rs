@@ -1,0 +1,67 @@
+//! A turn of an agent: a message, a tool call that changes the state, and an answer.
+
+use std::time::Instant;
+
+use futures_util::TryStreamExt;
+use scratchbook::agent::{FunctionTool, ToolContext};
+use scratchbook::model::{LlmRequest, LlmResponse, ScriptedLlm};
+use scratchbook::session::ForkConfig;
+use scratchbook::{LlmAgent, Runner};
+use scratchbook_compare::protocol::{Measured, Request};
+use serde_json::{Map, Value, json};
+
+use crate::events::APP;
+use crate::failure::{Failure, Result};
+use crate::measure::Clock;
+use crate::store::Bench;
+
+/// How many turns a session has, so that it stays about as long as it was.
+const TURNS: usize = 5;
+/// How many events a turn appends: message, call, response, answer.
+const EVENTS: u64 = 4;
+
+/// Measures turns through the Runner, in sessions that begin with a number of events.
+pub(crate) fn turn(bench: &Bench, request: &Request) -> Result<Measured> {
+    let tool = FunctionTool::new("note", "Notes a topic.", |_: Map<String, Value>, context: ToolContext| async move {
+        context.state().set("topic", "tea")?;
+        Ok(json!({"noted": true}))
+    });
+    let agent = LlmAgent::builder("agent").model(ScriptedLlm::from_fn(answer)).tool(tool).build()?;
+    let runner = Runner::builder(APP, agent, bench.sessions.clone()).build()?;
+    bench.runtime.block_on(async {
+        let origin = bench.kept_session(request.size).await?.key().clone();
+        let (mut clock, mut n) = (Clock::start(None), 0);
+        while n == 0 || clock.elapsed().as_secs_f64() < request.seconds {
+            let id = format!("turn-{}-{}-{n}", request.size, request.round);
+            let fork = ForkConfig::default().with_session_id(&id);
+            let before = bench.sessions.fork_session(&origin, fork).await?.seq();
+            for _ in 0..TURNS {
+                let started = Instant::now();
+                let events: Vec<_> = runner.run(origin.user_id(), &id, "Please note the topic.").try_collect().await?;
+                clock.add_one(started.elapsed());
+                check(&events)?;
+            }
+            n += 1;
+            let key = scratchbook::SessionKey::new(APP, origin.user_id(), &id)?;
+            let after = bench.sessions.get_session(&key, &scratchbook::GetSessionConfig::state_only()).await?;
+            let wanted = before + TURNS as u64 * EVENTS;
+            if after.as_ref().map(scratchbook::Session::seq) != Some(wanted) {
+                return Err(Failure::new(format!("the session {key} does not have {wanted} events")));
+            }
+        }
+        Ok(clock.measured())
+    })
+}
+
+/// Calls the tool, and answers when it has responded.
+fn answer(request: &LlmRequest) -> scratchbook::Result<LlmResponse> {
+    let responded = request.contents.last().is_some_and(|content| content.function_responses().next().is_some());
+    Ok(if responded { LlmResponse::text("It is noted.") } else { LlmResponse::call("note", json!({})) })
+}
+
+fn check(events: &[scratchbook::Event]) -> Result<()> {
+    match events.len() {
+        3 => Ok(()),
+        count => Err(Failure::new(format!("a turn had {count} events, not a call, a response and an answer"))),
+    }
+}

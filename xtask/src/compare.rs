@@ -1,0 +1,196 @@
+//! The side-by-side benchmark: sets up everything that is measured, and starts the harness of `benches/compare`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::command::{cargo, program, root, run};
+use crate::servers;
+use crate::step::Stop;
+use crate::steps::built;
+use crate::{node, python};
+
+/// Each folder with this file is a peer: a system that is measured beside ours.
+const PEERS: &str = "benches/peers";
+const PEER: &str = "peer.json";
+/// What was set up, the databases, and the results of runs that are not published.
+const WORK: &str = "target/compare";
+/// The published results, from which the plots and the tables of docs/benchmarks.md are made.
+const PUBLISHED: &str = "benches/compare/results.jsonl";
+/// What is measured is built with this profile, whose programs are in the folder of `release`.
+const PROFILE: [&str; 2] = ["--profile", "bench"];
+/// Systems without a setup of their own.
+const OWN: [&str; 2] = ["scratchbook", "limit"];
+
+/// What the command was called with.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Task {
+    /// Measure, with these arguments of the harness.
+    Run(Vec<String>),
+    /// Draw the plots and write the tables.
+    Plots,
+}
+
+impl Task {
+    /// Reads the words after `cargo xtask bench`. Returns `None` if they are for something else.
+    pub(crate) fn of(words: &[&str]) -> Option<Self> {
+        if words == ["plots"] {
+            return Some(Self::Plots);
+        }
+        let mut rest = words.iter();
+        while let Some(word) = rest.next() {
+            match *word {
+                "--quick" | "--fresh" | "--publish" => {}
+                "--only" => drop(rest.next()?),
+                "--minutes" => drop(rest.next()?.parse::<u32>().ok()?),
+                _ => return None,
+            }
+        }
+        Some(Self::Run(words.iter().map(|word| (*word).to_owned()).collect()))
+    }
+
+    /// Carries out the task.
+    pub(crate) fn run(&self) -> Result<(), Stop> {
+        match self {
+            Self::Run(words) => measure(words),
+            Self::Plots => {
+                let harness = ["run", "--quiet", "--locked", "-p", "scratchbook-compare", "--bin", "compare", "--"];
+                run(cargo(&harness).args(["plots", "--results", PUBLISHED, "--docs", "docs"]))
+            }
+        }
+    }
+}
+
+fn measure(words: &[String]) -> Result<(), Stop> {
+    // Without a server, the harness reports that PostgreSQL could not be run.
+    if let Err(Stop::Failed(why) | Stop::LeftOut(why)) = servers::install() {
+        println!("{why}");
+    }
+    let packages = ["-p", "scratchbook-compare", "-p", "scratchbook-cli", "--features", "scratchbook-cli/full"];
+    run(cargo(&["build", "--locked"]).args(PROFILE).args(packages))?;
+    let peers = root().join(WORK).join("peers.json");
+    write(&peers, &Value::Array(set_up_peers(words)?).to_string())?;
+    let is_quick = words.iter().any(|word| word == "--quick");
+    let results = format!("{WORK}/{}.jsonl", if is_quick { "quick" } else { "results" });
+    let mut harness = program(built(&PROFILE).join("compare"));
+    harness.args(["run", "--results", &results, "--work", &format!("{WORK}/work"), "--peers"]).arg(peers);
+    for word in words {
+        harness.arg(word);
+        if word == "--publish" {
+            harness.arg(PUBLISHED);
+        }
+    }
+    run(&mut harness)
+}
+
+/// Sets up the peers, and returns how each is started, or why it cannot be.
+fn set_up_peers(words: &[String]) -> Result<Vec<Value>, Stop> {
+    let folder = root().join(PEERS);
+    let Ok(entries) = fs::read_dir(&folder) else { return Ok(Vec::new()) };
+    let mut folders: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    folders.retain(|path| path.join(PEER).is_file());
+    folders.sort();
+    let mut peers = Vec::new();
+    for path in folders {
+        peers.push(Peer::read(&path)?);
+    }
+    let named: Vec<&str> = words.windows(2).filter(|pair| pair[0] == "--only").map(|pair| pair[1].as_str()).collect();
+    let names_system = named.iter().any(|name| OWN.contains(name) || peers.iter().any(|peer| peer.system == *name));
+    peers.retain(|peer| !names_system || named.contains(&peer.system.as_str()));
+    Ok(peers.iter().map(Peer::set_up).collect())
+}
+
+/// A system that is measured beside ours, as its folder describes it.
+struct Peer {
+    system: String,
+    description: Value,
+    folder: PathBuf,
+}
+
+impl Peer {
+    fn read(folder: &Path) -> Result<Self, Stop> {
+        let path = folder.join(PEER);
+        let text = read(&path)?;
+        let description: Value =
+            serde_json::from_str(&text).map_err(|error| Stop::Failed(format!("{}: {error}", path.display())))?;
+        match description["system"].as_str() {
+            Some(system) => Ok(Self { system: system.to_owned(), description, folder: folder.to_owned() }),
+            None => Err(Stop::Failed(format!("{} has no system", path.display()))),
+        }
+    }
+
+    /// Installs or builds the peer. A peer that cannot be set up does not end the run.
+    fn set_up(&self) -> Value {
+        match self.prepared() {
+            Ok((run, folder)) => {
+                json!({"system": self.system, "run": run, "folder": folder, "stores": self.description["stores"]})
+            }
+            Err(Stop::Failed(why) | Stop::LeftOut(why)) => json!({"system": self.system, "unavailable": why}),
+        }
+    }
+
+    /// Returns the command of the peer's runner, and the folder in which it is started.
+    fn prepared(&self) -> Result<(Vec<String>, PathBuf), Stop> {
+        let words = self.description["run"].as_array().into_iter().flatten();
+        let mut run: Vec<String> = words.filter_map(|word| word.as_str().map(str::to_owned)).collect();
+        let name = self.folder.file_name().unwrap_or_default();
+        let place = root().join(WORK).join(name);
+        let first = run.first_mut().ok_or_else(|| Stop::Failed(format!("{PEER} of {} has no run", self.system)))?;
+        if self.folder.join("requirements.txt").is_file() {
+            let requirements = read(&self.folder.join("requirements.txt"))?;
+            *first = python::with_requirements(&place, &requirements)?.display().to_string();
+        } else if self.folder.join("package-lock.json").is_file() {
+            let with_scripts = self.description["scripts"].as_bool().unwrap_or_default();
+            node::install_copy(&self.folder, &place, with_scripts)?;
+            return Ok((run, place));
+        } else if self.folder.join("Cargo.toml").is_file() {
+            let manifest = self.folder.join("Cargo.toml");
+            let mut build = cargo(&["build", "--release", "--locked", "--quiet", "--manifest-path"]);
+            // A peer is not part of the workspace, and not checked by clippy.
+            build.arg(manifest).arg("--target-dir").arg(&place).env_remove("RUSTC_WORKSPACE_WRAPPER");
+            crate::command::run(&mut build)?;
+            *first = place.join("release").join(&*first).display().to_string();
+        }
+        Ok((run, self.folder.clone()))
+    }
+}
+
+fn read(path: &Path) -> Result<String, Stop> {
+    fs::read_to_string(path).map_err(|error| Stop::Failed(format!("{}: {error}", path.display())))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Stop> {
+    let failed = |error| Stop::Failed(format!("{}: {error}", path.display()));
+    fs::create_dir_all(path.parent().unwrap_or(path)).map_err(failed)?;
+    fs::write(path, text).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(words: &[&str]) -> Option<Task> {
+        Task::of(words)
+    }
+
+    #[test]
+    fn arguments_of_the_comparison_are_not_those_of_cargo_bench() {
+        assert_eq!(task(&["plots"]), Some(Task::Plots));
+        assert_eq!(task(&[]), Some(Task::Run(Vec::new())));
+        let words = ["--quick", "--only", "append", "--minutes", "30"];
+        assert_eq!(task(&words), Some(Task::Run(words.map(str::to_owned).to_vec())));
+        for words in [&["--bench", "ratios"][..], &["--only"], &["--minutes", "soon"], &["SQLite"]] {
+            assert_eq!(task(words), None, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_peer_that_cannot_be_set_up_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Peer::read(folder.path()).is_err());
+        fs::write(folder.path().join(PEER), r#"{"system": "x", "run": [], "stores": []}"#).unwrap();
+        let peer = Peer::read(folder.path()).unwrap();
+        assert!(peer.set_up()["unavailable"].as_str().unwrap().contains("has no run"));
+    }
+}
