@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -43,7 +44,7 @@ impl Task {
             match *word {
                 "--quick" | "--fresh" | "--publish" => {}
                 "--only" => drop(rest.next()?),
-                "--minutes" => drop(rest.next()?.parse::<u32>().ok()?),
+                "--minutes" | "--wait" => drop(rest.next()?.parse::<u32>().ok()?),
                 _ => return None,
             }
         }
@@ -55,11 +56,18 @@ impl Task {
         match self {
             Self::Run(words) => measure(words),
             Self::Plots => {
-                let harness = ["run", "--quiet", "--locked", "-p", "scratchbook-compare", "--bin", "compare", "--"];
-                run(cargo(&harness).args(["plots", "--results", PUBLISHED, "--docs", "docs"]))
+                let mut harness = built_harness()?;
+                run(harness.args(["plots", "--results", PUBLISHED, "--docs", "docs"]))
             }
         }
     }
+}
+
+/// Builds the harness, its runner and the command, and returns a call of the harness.
+fn built_harness() -> Result<Command, Stop> {
+    let packages = ["-p", "scratchbook-compare", "-p", "scratchbook-cli", "--features", "scratchbook-cli/full"];
+    run(cargo(&["build", "--locked"]).args(PROFILE).args(packages))?;
+    Ok(program(built(&PROFILE).join("compare")))
 }
 
 fn measure(words: &[String]) -> Result<(), Stop> {
@@ -67,13 +75,11 @@ fn measure(words: &[String]) -> Result<(), Stop> {
     if let Err(Stop::Failed(why) | Stop::LeftOut(why)) = servers::install() {
         println!("{why}");
     }
-    let packages = ["-p", "scratchbook-compare", "-p", "scratchbook-cli", "--features", "scratchbook-cli/full"];
-    run(cargo(&["build", "--locked"]).args(PROFILE).args(packages))?;
+    let mut harness = built_harness()?;
     let peers = root().join(WORK).join("peers.json");
     write(&peers, &Value::Array(set_up_peers(words)?).to_string())?;
     let is_quick = words.iter().any(|word| word == "--quick");
     let results = format!("{WORK}/{}.jsonl", if is_quick { "quick" } else { "results" });
-    let mut harness = program(built(&PROFILE).join("compare"));
     harness.args(["run", "--results", &results, "--work", &format!("{WORK}/work"), "--peers"]).arg(peers);
     for word in words {
         harness.arg(word);

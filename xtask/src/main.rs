@@ -48,7 +48,7 @@ use step::{Step, Stop};
 
 const USAGE: &str = "\
 usage: cargo xtask test [full] [--list | --changed | --step NAME...]
-       cargo xtask bench [--quick] [--only NAME]... [--minutes N] [--fresh] [--publish]
+       cargo xtask bench [--quick] [--only NAME]... [--minutes N] [--wait N] [--fresh] [--publish]
        cargo xtask bench plots
        cargo xtask bench ratios | serve | package | ARGUMENTS OF cargo bench
        cargo xtask picture

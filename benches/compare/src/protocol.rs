@@ -72,7 +72,7 @@ pub struct Measured {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latencies_us: Option<Latencies>,
     /// What went wrong under concurrency.
-    #[serde(default, skip_serializing_if = "Wrong::is_nothing")]
+    #[serde(default, deserialize_with = "or_nothing", skip_serializing_if = "Wrong::is_nothing")]
     pub wrong: Wrong,
     /// Bytes for each event, if the workload counts bytes.
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "short_option")]
@@ -157,6 +157,11 @@ pub fn rounded(number: f64) -> f64 {
     format!("{number:.4e}").parse().unwrap_or(number)
 }
 
+/// Reads `null` as nothing.
+fn or_nothing<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Wrong, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
 fn short<S: serde::Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     rounded(*number).serialize(serializer)
 }
@@ -175,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_told_apart_by_their_fields() {
+    fn answers_have_different_fields() {
         let why = Answer::Unsupported { unsupported: "no".to_owned() };
         assert_eq!(answer(r#"{"unsupported":"no"}"#), why);
         assert_eq!(answer(r#"{"error":"full"}"#), Answer::Failed { error: "full".to_owned() });
@@ -183,6 +188,10 @@ mod tests {
             "bytes":null,"note":null}"#;
         let Answer::Measured(measured) = answer(text) else { panic!("it is a measurement") };
         assert_eq!((measured.per_second(), measured.wrong.lost, measured.wrong.doubled), (2.0, 1, 0));
+        let Answer::Measured(measured) = answer(r#"{"operations":3,"seconds":1.5,"wrong":null}"#) else {
+            panic!("it is a measurement")
+        };
+        assert!(measured.wrong.is_nothing());
     }
 
     #[test]

@@ -10,8 +10,6 @@ use scratchbook_compare::protocol::rounded;
 use scratchbook_compare::statistics::median;
 use serde::{Deserialize, Serialize};
 
-/// How long a whole run waits for a quiet machine.
-const WAIT: Duration = Duration::from_secs(300);
 /// How much of a processor other programs may use on a quiet machine.
 const BUSY: f64 = 0.3;
 /// How much longer a flush may take than the quickest one of the run.
@@ -51,14 +49,14 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Makes a file in this folder, which has to be on the disk that is measured.
-    pub(crate) fn new(folder: &Path) -> Result<Self, String> {
+    /// Makes a file in this folder, which has to be on the disk that is measured. `left` is how long a whole run waits.
+    pub(crate) fn new(folder: &Path, left: Duration) -> Result<Self, String> {
         let path = folder.join("flush");
         let failed = |error| format!("{}: {error}", path.display());
         let mut file = File::create(&path).map_err(failed)?;
         // Later writes change no size, so that a flush writes one block and nothing about the file.
         file.write_all(&[0; 4096]).and_then(|()| file.sync_all()).map_err(failed)?;
-        Ok(Self { file, quickest_us: f64::INFINITY, left: WAIT })
+        Ok(Self { file, quickest_us: f64::INFINITY, left })
     }
 
     /// Waits until the machine is quiet, or until the time for waiting is over. Returns what was seen last.
@@ -151,8 +149,7 @@ mod tests {
     #[test]
     fn a_flush_is_measured_and_a_run_does_not_wait_longer_than_it_may() {
         let folder = tempfile::tempdir().unwrap();
-        let mut watch = Watch::new(folder.path()).unwrap();
-        watch.left = Duration::ZERO;
+        let mut watch = Watch::new(folder.path(), Duration::ZERO).unwrap();
         let moment = watch.wait().unwrap();
         assert!(moment.flush_us > 0.0, "{moment:?}");
     }

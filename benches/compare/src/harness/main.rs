@@ -3,7 +3,9 @@
 
 mod cells;
 mod goals;
+mod inventory;
 mod machine;
+mod markdown;
 mod options;
 mod page;
 mod plots;

@@ -37,6 +37,9 @@ pub(crate) struct RunOptions {
     /// The time for all of it.
     #[arg(long, default_value_t = 120)]
     pub(crate) minutes: u64,
+    /// How many minutes the whole run waits for a quiet machine.
+    #[arg(long, value_name = "MINUTES", default_value_t = 5)]
+    pub(crate) wait: u64,
     /// Discard the results of an earlier run instead of continuing it.
     #[arg(long)]
     pub(crate) fresh: bool,
@@ -50,7 +53,7 @@ pub(crate) struct RunOptions {
     #[arg(long)]
     pub(crate) work: PathBuf,
     /// Write the results here as well, and the plots and tables into docs.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["quick", "only"])]
     pub(crate) publish: Option<PathBuf>,
     /// The folder docs.
     #[arg(long, default_value = "docs")]

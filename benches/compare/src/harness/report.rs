@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use crate::goals;
+use crate::markdown::{header, number, ratio, row, thousands};
 use crate::summary::{CellKey, Outcome, Summary};
 use crate::systems::SystemId;
+use crate::{goals, inventory};
 
 /// The names of tables, as the page on benchmarks has them.
 pub(crate) const TABLES: [&str; 10] =
@@ -66,8 +67,8 @@ pub(crate) fn table(summary: &Summary, name: &str) -> Option<String> {
         "limit" => limit(summary),
         "growth" => growth(summary),
         "resources" => resources(summary),
-        "systems" => systems(summary),
-        "missing" => missing(summary),
+        "systems" => inventory::systems(summary),
+        "missing" => inventory::missing(summary),
         _ => return None,
     })
 }
@@ -95,14 +96,18 @@ fn machine(summary: &Summary) -> String {
 /// Returns operations in a second of all systems on a store, and how many times as fast scratchbook is.
 fn of_store(summary: &Summary, store: &str) -> String {
     let systems = summary.systems(store);
-    let names = systems.iter().map(|id| id.name());
+    let names = systems.iter().map(|id| summary.label(id));
     let mut text = header(std::iter::once("operations in a second".to_owned()).chain(names));
     let cells = summary.cells();
     for (workload, tasks, size, what) in ROWS {
         let Some(key) = nearest(&cells, &systems, summary, workload, tasks, size) else { continue };
         let ours = systems.first().and_then(|id| summary.measured(id, &key)).map(|outcome| outcome.per_second);
         let fields = systems.iter().map(|id| field(id, summary.outcome(id, &key), ours, workload));
-        let size = if ["create", "http_create"].contains(&workload) { String::new() } else { of_size(&key) };
+        let size = if ["create", "http_create"].contains(&workload) {
+            String::new()
+        } else {
+            format!(", {}", key.size_in_words())
+        };
         row(&mut text, std::iter::once(format!("{what}{size}")).chain(fields));
     }
     text
@@ -123,15 +128,6 @@ fn nearest(
     let found: Vec<_> = cells.iter().filter(is_there).collect();
     let below = found.iter().filter(|key| key.size <= size).max_by_key(|key| key.size);
     below.or(found.first()).map(|key| (*key).clone())
-}
-
-fn of_size(key: &CellKey) -> String {
-    let unit = match key.workload.as_str() {
-        "list" => "sessions",
-        "state" => "keys",
-        _ => "events",
-    };
-    format!(", {} {unit}", thousands(key.size as f64))
 }
 
 /// Returns a field: rate, spread, how many times as fast scratchbook is, and what went wrong.
@@ -242,90 +238,8 @@ fn resources(summary: &Summary) -> String {
     text
 }
 
-fn systems(summary: &Summary) -> String {
-    let mut text = header(["system", "version", "store", "configuration"].map(str::to_owned).into_iter());
-    for hello in &summary.hellos {
-        let id = SystemId::new(&hello.system, hello.service.as_deref(), &hello.store);
-        let configuration = hello.configuration.replace('|', "\\|");
-        row(&mut text, [id.name(), hello.version.clone(), hello.store.clone(), configuration].into_iter());
-    }
-    text
-}
-
-/// Returns what could not be run: systems, and the workloads of systems with one reason together.
-fn missing(summary: &Summary) -> String {
-    let mut lines: Vec<(String, Vec<String>)> = Vec::new();
-    for (system, why) in &summary.unavailable {
-        lines.push((format!("{system}: {why}"), Vec::new()));
-    }
-    // That a bare database has no such workload says nothing.
-    for (id, key, why) in summary.missing().into_iter().filter(|(id, _, _)| id.system != "limit") {
-        let line = format!("{} on {}: {why}", id.name(), id.store);
-        let cell = format!("{}{}", key.workload, of_size(key));
-        match lines.iter_mut().find(|(known, _)| *known == line) {
-            Some((_, cells)) => cells.push(cell),
-            None => lines.push((line, vec![cell])),
-        }
-    }
-    if lines.is_empty() {
-        return "Everything was run.\n".to_owned();
-    }
-    let shown = |(line, cells): &(String, Vec<String>)| match cells.as_slice() {
-        [] => format!("- {line}\n"),
-        cells => format!("- {line} (`{}`)\n", cells.join("`, `")),
-    };
-    lines.iter().map(|line| shown(line).replace('\n', " ").trim_end().to_owned() + "\n").collect()
-}
-
 fn all_systems(summary: &Summary) -> impl Iterator<Item = &SystemId> {
     STORES.into_iter().flat_map(|store| summary.systems(store))
-}
-
-fn header(names: impl Iterator<Item = String>) -> String {
-    let mut text = String::new();
-    let names: Vec<_> = names.collect();
-    let count = names.len();
-    row(&mut text, names.into_iter());
-    text.push_str(&"|---".repeat(count));
-    text.push_str("|\n");
-    text
-}
-
-fn row(text: &mut String, fields: impl Iterator<Item = String>) {
-    for field in fields {
-        let _ = write!(text, "| {field} ");
-    }
-    text.push_str("|\n");
-}
-
-/// Returns a number with three digits that count.
-fn number(value: f64) -> String {
-    match value {
-        value if value >= 100.0 => thousands(value.round()),
-        value if value >= 10.0 => format!("{value:.1}"),
-        value => format!("{value:.2}"),
-    }
-}
-
-fn ratio(value: f64) -> String {
-    match value {
-        value if value >= 10.0 => thousands(value.round()),
-        value if value >= 1.0 => format!("{value:.1}"),
-        value => format!("{value:.2}"),
-    }
-}
-
-pub(crate) fn thousands(value: f64) -> String {
-    let digits = format!("{value:.0}");
-    let first = digits.len() % 3;
-    let mut text = digits[..first].to_owned();
-    for at in (first..digits.len()).step_by(3) {
-        if !text.is_empty() {
-            text.push(',');
-        }
-        text.push_str(&digits[at..at + 3]);
-    }
-    text
 }
 
 #[cfg(test)]
@@ -362,7 +276,7 @@ mod tests {
             Line::Unavailable { system: "third".to_owned(), why: "no node".to_owned() },
         ];
         assert!(of_store(&summary(&lines), "sqlite").contains("| append, 10 events | 5,000 ±0 % | – |"));
-        let missing = missing(&summary(&lines));
+        let missing = inventory::missing(&summary(&lines));
         let both = "- other on sqlite: there is no such call (`append, 10 events`, `append, 100 events`)\n";
         assert_eq!(missing, format!("- third: no node\n{both}"));
     }
@@ -374,11 +288,5 @@ mod tests {
         let linear = sizes.map(|size| line("scratchbook", "memory", "get", size, measured(1_000_000 / size, 0)));
         let table = growth(&summary(&[flat, linear].concat()));
         assert!(table.contains("| scratchbook | memory | 0.00, flat | 1.00 |"), "{table}");
-    }
-
-    #[test]
-    fn numbers_have_three_digits_that_count() {
-        let shown = [1_234_567.0, 12_345.4, 99.94, 9.876, 0.123].map(number);
-        assert_eq!(shown, ["1,234,567", "12,345", "99.9", "9.88", "0.12"]);
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn run(options: &RunOptions, results: &mut Results) -> Result<()> {
     let systems = chosen(&options.only, &mut groups, systems)?;
     let mut run = Run {
         options,
-        watch: Watch::new(&options.work)?,
+        watch: Watch::new(&options.work, Duration::from_secs(60 * options.wait))?,
         postgres: Server::NotStarted,
         failed: HashSet::new(),
         unusable: HashSet::new(),
@@ -174,7 +174,10 @@ impl Run<'_> {
             runners.remove(id);
             Answer::Failed { error }
         });
-        println!("  {}", shown(id, cell, &answer));
+        // The limit has few workloads, and that is no news.
+        if id.system != "limit" || !matches!(answer, Answer::Unsupported { .. }) {
+            println!("  {}", shown(id, cell, &answer));
+        }
         if matches!(answer, Answer::Failed { .. }) {
             self.failed.insert((id.clone(), *cell));
         }

@@ -74,7 +74,7 @@ impl Runner {
     fn read<T: serde::de::DeserializeOwned>(&mut self, what: &str) -> Result<T> {
         match self.lines.recv_timeout(CELL) {
             Ok(line) => serde_json::from_str(&line).map_err(|_| {
-                format!("the runner printed no {what}, but '{}'", line.chars().take(80).collect::<String>())
+                format!("the runner printed '{}' in place of {what}", line.chars().take(80).collect::<String>())
             }),
             Err(RecvTimeoutError::Timeout) => Err(format!("no {what} within {} s", CELL.as_secs())),
             Err(RecvTimeoutError::Disconnected) => Err(format!("the runner ended before {what}")),

@@ -6,6 +6,7 @@ use scratchbook_compare::protocol::{Answer, Hello, Latencies, Wrong};
 use scratchbook_compare::statistics::{median, slope, spread};
 
 use crate::machine::Machine;
+use crate::markdown::thousands;
 use crate::results::{Line, Row};
 use crate::systems::SystemId;
 
@@ -90,6 +91,18 @@ impl Summary {
         systems
     }
 
+    /// Returns a name for tables and plots: without the service, if the system has no two services on one store.
+    pub(crate) fn label(&self, id: &SystemId) -> String {
+        let is_alone = |one: &SystemId| {
+            !self
+                .outcomes
+                .keys()
+                .any(|it| it.system == one.system && it.store == one.store && it.service != one.service)
+        };
+        let mut same = self.outcomes.keys().filter(|it| it.system == id.system);
+        if same.all(is_alone) { id.system.clone() } else { id.name() }
+    }
+
     pub(crate) fn outcome(&self, id: &SystemId, key: &CellKey) -> Option<&Outcome> {
         self.outcomes.get(id)?.get(key)
     }
@@ -130,6 +143,18 @@ impl Summary {
         let all =
             self.outcomes.iter().flat_map(|(id, cells)| cells.iter().map(move |(key, outcome)| (id, key, outcome)));
         all.filter_map(|(id, key, outcome)| Some((id, key, outcome.missing.as_deref()?))).collect()
+    }
+}
+
+impl CellKey {
+    /// Returns the size with its unit.
+    pub(crate) fn size_in_words(&self) -> String {
+        let unit = match self.workload.as_str() {
+            "list" => "sessions",
+            "state" => "keys",
+            _ => "events",
+        };
+        format!("{} {unit}", thousands(self.size as f64))
     }
 }
 
@@ -226,6 +251,20 @@ pub(crate) mod tests {
         };
         assert_eq!(of_sizes(&[10, 100, 1_000]), None);
         assert!((of_sizes(&[10, 100, 1_000, 10_000]).unwrap() - 1.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn services_are_named_if_a_store_has_several_of_them() {
+        let line = |store: &str, system: &str, service: &str| {
+            let Line::Row(mut row) = row(system, store, "append", 10, measured(1, 0)) else { panic!("it is a row") };
+            row.id.service = Some(service.to_owned());
+            Line::Row(row)
+        };
+        let lines =
+            [line("memory", "a", "M"), line("sqlite", "a", "S"), line("sqlite", "b", "S"), line("sqlite", "b", "T")];
+        let summary = Summary::new(&lines);
+        assert_eq!(summary.label(&SystemId::new("a", Some("S"), "sqlite")), "a");
+        assert_eq!(summary.label(&SystemId::new("b", Some("T"), "sqlite")), "b, T");
     }
 
     #[test]

@@ -27,6 +27,10 @@ use failure::{Failure, Result};
 use limits::Limit;
 use store::Bench;
 
+/// As in the command `scratchbook`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const USAGE: &str =
     "usage: compare-runner (scratchbook | limit | cold) (memory | sqlite | postgres) LOCATION [SERVICE]";
 

@@ -32,9 +32,13 @@ impl Bench {
 
     pub(crate) fn hello(&self) -> Hello {
         let configuration = match self.store.as_str() {
-            "memory" => "the store in memory, as it comes",
-            "sqlite" => "one file, as it comes: WAL, synchronous=full, each append on the disk when it is acknowledged",
-            _ => "as it comes: pool of 10 connections, batched statements, synchronous_commit of the server (on)",
+            "memory" => "the store in memory, as it comes; mimalloc",
+            "sqlite" => {
+                "one file, as it comes: WAL, synchronous=full, each append on the disk when it is acknowledged; mimalloc"
+            }
+            _ => {
+                "as it comes: pool of 10 connections, batched statements, synchronous_commit of the server (on); mimalloc"
+            }
         };
         Hello {
             system: "scratchbook".to_owned(),

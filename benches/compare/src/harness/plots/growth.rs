@@ -20,7 +20,7 @@ const STORE: &str = "sqlite";
 const HEIGHT: u32 = 270;
 
 pub(super) fn draw(summary: &Summary, palette: &Palette) -> Result<String> {
-    let names: Vec<_> = summary.systems(STORE).into_iter().map(|id| id.name()).collect();
+    let names: Vec<_> = summary.systems(STORE).into_iter().map(|id| summary.label(id)).collect();
     let names: Vec<_> =
         palette.names().into_iter().filter(|name| names.iter().any(|it| it.starts_with(name))).collect();
     let title = "Microseconds for one operation on SQLite, by what is stored (lower is faster; level is flat)";
@@ -42,7 +42,7 @@ fn draw_panel(
     let lines: Vec<_> = summary
         .systems(STORE)
         .into_iter()
-        .map(|id| (palette.of(&id.name()), summary.growth(id, workload)))
+        .map(|id| (palette.of(&summary.label(id)), summary.growth(id, workload)))
         .filter(|(_, points)| points.len() > 1)
         .collect();
     let sizes = decades(lines.iter().flat_map(|(_, points)| points).map(|(size, _)| *size));

@@ -18,6 +18,8 @@ const PANELS: [(&str, u64, usize, &str); 6] = [
 ];
 const STORE: &str = "sqlite";
 const HEIGHT: u32 = 230;
+/// The width of the names at the left of a panel.
+const LABELS: u32 = 256;
 
 pub(super) fn draw(summary: &Summary, palette: &Palette) -> Result<String> {
     let title = "Milliseconds on SQLite (logarithmic): dot = half of all, middle = nine of ten, end = 99 of 100";
@@ -33,14 +35,14 @@ pub(super) fn draw(summary: &Summary, palette: &Palette) -> Result<String> {
 fn draw_panel(summary: &Summary, palette: &Palette, panel: &Area<'_>, key: &CellKey, title: &str) -> Result<()> {
     let systems = summary.systems(STORE).into_iter().filter(|id| id.system != "limit");
     let rows: Vec<_> = systems
-        .filter_map(|id| Some((id.name(), summary.measured(id, key)?.latencies?)))
+        .filter_map(|id| Some((summary.label(id), summary.measured(id, key)?.latencies?)))
         .map(|(name, it)| (name, [it.p50, it.p90, it.p99].map(|micros| micros / 1e3)))
         .collect();
     let range = decades(rows.iter().flat_map(|(_, times)| times).copied());
     let count = rows.len().max(1) as f64;
     let mut chart = ChartBuilder::on(panel)
         .margin(14)
-        .margin_left(230)
+        .margin_left(LABELS)
         .caption(title, left())
         .x_label_area_size(30)
         .build_cartesian_2d(range.clone().log_scale(), 0.0..count)

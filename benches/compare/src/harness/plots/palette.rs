@@ -45,8 +45,10 @@ pub(super) struct Palette {
 impl Palette {
     pub(super) fn new(summary: &Summary) -> Self {
         let systems = ["memory", "sqlite", "postgres"].into_iter().flat_map(|store| summary.systems(store));
-        let mut others: Vec<_> =
-            systems.filter(|id| !["scratchbook", "limit"].contains(&id.system.as_str())).map(|id| id.name()).collect();
+        let mut others: Vec<_> = systems
+            .filter(|id| !["scratchbook", "limit"].contains(&id.system.as_str()))
+            .map(|id| summary.label(id))
+            .collect();
         others.sort();
         others.dedup();
         Self { others }

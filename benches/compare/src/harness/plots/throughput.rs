@@ -52,7 +52,7 @@ fn draw_store(summary: &Summary, palette: &Palette, panel: &Area<'_>, store: &st
         let key = CellKey { workload: (*workload).to_owned(), size: *size, tasks: *tasks };
         for id in &systems {
             if let Some(outcome) = summary.measured(id, &key) {
-                points.push((outcome.per_second, ROWS.len() as f64 - at as f64 - 0.5, palette.of(&id.name())));
+                points.push((outcome.per_second, ROWS.len() as f64 - at as f64 - 0.5, palette.of(&summary.label(id))));
             }
         }
     }
