@@ -9,9 +9,8 @@
 //! - `protocol.rs`: what harness and runner say to each other; `statistics.rs`: median, spread and slope.
 //! - `harness/`: `cells.rs` has what is measured, `systems.rs` who is measured, `rounds.rs` in which order;
 //!   `runner.rs` is one running process, `machine.rs` how quiet the machine is, `results.rs` the file of results;
-//!   `summary.rs` computes medians, `goals.rs` compares them with the goals, `report.rs`, `inventory.rs`, `markdown.rs` and
-//!   `page.rs` write tables,
-//!   `plots/` draws.
+//!   `summary.rs` computes medians, `goals.rs` compares them with the goals; `report.rs`, `inventory.rs` and `page.rs`
+//!   write tables, `plots/` draws.
 //! - `runner/`: a file for each group of workloads, and `limits/` for the limit.
 
 pub mod protocol;
