@@ -1,0 +1,3 @@
+"""The agent of the turns."""
+
+from . import agent as agent
