@@ -28,6 +28,7 @@ async def main() -> None:
         "configuration": one.configuration,
     }
     await serve(about, Workloads(LangGraph(store, one)).by_name())
+    await one.close()
 
 
 if __name__ == "__main__":

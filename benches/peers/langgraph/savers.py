@@ -24,6 +24,11 @@ class Opened:
     configuration: str
     file: Path | None = None
 
+    async def close(self) -> None:
+        """Closes the connections; an open pool would keep the process from ending."""
+        if isinstance(self.saver, AsyncPostgresSaver | AsyncSqliteSaver):
+            await self.saver.conn.close()
+
 
 async def opened(store: str, location: str) -> Opened:
     """Opens the checkpointer of a store: `memory`, `sqlite` or `postgres`."""

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import resource
+import subprocess
 import sys
 import time
 from itertools import count
@@ -243,12 +244,22 @@ class Workloads:
                 place = str(Path(location) / f"start-{time.monotonic_ns()}")
                 os.mkdir(place)
             command = [sys.executable, sys.argv[0], store, place]
-            pipe = asyncio.subprocess.PIPE
-            child = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
-            out, _ = await child.communicate(b'{"workload": "create", "seconds": 0}\n')
-            assert json.loads(out.splitlines()[1])["operations"] == 1, out
+            answer = await asyncio.to_thread(first_answer, command)
+            assert json.loads(answer)["operations"] == 1, answer
 
         return await repeat(1, request.seconds, step, children)
+
+
+def first_answer(command: list[str]) -> bytes:
+    """Starts a runner, and ends it as soon as it has created a session."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None and child.stdout is not None
+        child.stdin.write(b'{"workload": "create", "seconds": 0}\n')
+        child.stdin.flush()
+        child.stdout.readline()
+        answer = child.stdout.readline()
+        child.kill()
+    return answer
 
 
 def children() -> float:

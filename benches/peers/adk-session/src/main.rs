@@ -1,1 +1,46 @@
-fn main(){}
+//! A runner of adk-session: `scratchbook-peer-adk-session memory|sqlite|postgres LOCATION`.
+
+mod agent;
+mod cells;
+mod check;
+mod data;
+mod fill;
+mod measure;
+mod protocol;
+mod store;
+
+use std::io::{BufRead, Write};
+
+use serde_json::json;
+
+use crate::cells::Cells;
+use crate::protocol::{Failure, Request};
+use crate::store::Store;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, kind, location] = &arguments[..] else {
+        return Err(Failure::Error(format!("{arguments:?} is not: PROGRAM memory|sqlite|postgres LOCATION")));
+    };
+    let store = Store::open(kind, location).await?;
+    println!("{}", store.about());
+    let cells = Cells::new(store, kind, location)?;
+    for line in std::io::stdin().lock().lines() {
+        let line = line?;
+        let answer = match Request::parse(&line) {
+            Ok(request) => cells.answer(&request).await,
+            Err(failure) => Err(failure),
+        };
+        let answer = answer.unwrap_or_else(|failure| match failure {
+            Failure::Unsupported(reason) => json!({ "unsupported": reason }),
+            Failure::Error(error) => json!({ "error": error }),
+        });
+        println!("{answer}");
+        std::io::stdout().flush()?;
+    }
+    Ok(())
+}

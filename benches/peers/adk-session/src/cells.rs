@@ -1,0 +1,356 @@
+//! The workloads.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use adk_core::Event;
+use adk_core::identity::AdkIdentity;
+use adk_runner::Runner;
+use adk_session::{AppendEventRequest, CreateRequest, GetRequest, ListRequest, Session};
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+use crate::agent;
+use crate::check::Wrong;
+use crate::data::{APP, Origin, State, created, delta, event, keys, origin, user};
+use crate::measure::{Preparation, repeat, resident};
+use crate::protocol::{Failure, Request, Result};
+use crate::store::{Database, Store};
+
+/// How many sessions a listing is to find.
+const SESSIONS_OF_A_USER: usize = 20;
+/// How many sessions are made to measure the memory of one.
+const SESSIONS_IN_MEMORY: usize = 1000;
+/// How many tasks write to the shared session.
+const SHARING: usize = 8;
+
+/// Every workload on one store, and what was prepared for later rounds.
+pub(crate) struct Cells {
+    store: Store,
+    runner: Arc<Runner>,
+    /// The arguments with which a cold start is made.
+    start: [String; 2],
+    users: AtomicUsize,
+    long: Mutex<HashMap<usize, AdkIdentity>>,
+    listed: Mutex<Vec<usize>>,
+}
+
+impl Cells {
+    pub(crate) fn new(store: Store, kind: &str, location: &str) -> Result<Self> {
+        Ok(Self {
+            runner: Arc::new(agent::runner(&store)?),
+            store,
+            start: [kind.to_owned(), location.to_owned()],
+            users: AtomicUsize::new(0),
+            long: Mutex::default(),
+            listed: Mutex::default(),
+        })
+    }
+
+    pub(crate) async fn answer(&self, request: &Request) -> Result<Value> {
+        match request.workload.as_str() {
+            "create" => self.create(request).await,
+            "append" => self.append(request, false).await,
+            "append_hot" => self.append(request, true).await,
+            "append_shared" => self.append_shared(request).await,
+            "get" => self.get(request, None, false).await,
+            "get_json" => self.get(request, None, true).await,
+            "get_recent" => self.get(request, Some(10), false).await,
+            "list" => self.list(request).await,
+            "state" => self.state(request).await,
+            "turn" => self.turn(request).await,
+            "size_on_disk" => self.size_on_disk(request).await,
+            "memory" => self.memory(request).await,
+            "cold_start" => self.cold_start(request).await,
+            other => Err(Failure::Unsupported(format!("the runner has no workload '{other}'."))),
+        }
+    }
+
+    /// A new session of a new user, with this many events.
+    async fn session(&self, events: usize, state: State, preparation: &mut Preparation) -> Result<AdkIdentity> {
+        let user = user(self.users.fetch_add(1, Ordering::Relaxed));
+        let session = create_in(&self.store, user, state).await?;
+        self.store.fill(&session, events, preparation).await?;
+        Ok(session)
+    }
+
+    async fn sessions(&self, number: usize, events: usize) -> Result<Arc<[AdkIdentity]>> {
+        let (mut preparation, mut sessions) = (Preparation::new(number * events.max(1)), Vec::new());
+        for _ in 0..number {
+            sessions.push(self.session(events, created(), &mut preparation).await?);
+        }
+        Ok(sessions.into())
+    }
+
+    async fn create(&self, request: &Request) -> Result<Value> {
+        let store = self.store.clone();
+        let step = move |task, _| {
+            let store = store.clone();
+            async move { create_in(&store, user(task), created()).await.map(drop) }
+        };
+        Ok(repeat(request.tasks, request.seconds, step).await?.answer)
+    }
+
+    async fn append(&self, request: &Request, hot: bool) -> Result<Value> {
+        let sessions = self.sessions(request.tasks, request.size).await?;
+        self.append_to(request, sessions, hot).await
+    }
+
+    async fn state(&self, request: &Request) -> Result<Value> {
+        let mut sessions = Vec::new();
+        for _ in 0..request.tasks {
+            sessions.push(self.session(0, keys(request.size), &mut Preparation::new(1)).await?);
+        }
+        self.append_to(request, sessions.into(), false).await
+    }
+
+    /// Each task appends to its own session. Afterwards every session is read back.
+    async fn append_to(&self, request: &Request, sessions: Arc<[AdkIdentity]>, hot: bool) -> Result<Value> {
+        let change = move |task: usize, number: usize| {
+            let mut change = delta((task as i64, number));
+            if hot {
+                change.insert("app:hot".to_owned(), json!(format!("hot {task} {number}")));
+            }
+            change
+        };
+        let refused = Arc::new(AtomicUsize::new(0));
+        let (store, own, counted) = (self.store.clone(), sessions.clone(), refused.clone());
+        let step = move |task: usize, number: usize| {
+            let (store, own, refused) = (store.clone(), own.clone(), counted.clone());
+            let make = move || event((task as i64, number), change(task, number));
+            async move { insist(&store, &own[task], &refused, make).await }
+        };
+        let measured = repeat(request.tasks, request.seconds, step).await?;
+        let mut wrong = Wrong { refused: refused.load(Ordering::Relaxed), ..Wrong::default() };
+        let last = |task: usize| change(task, measured.done[task] - 1);
+        for (task, session) in sessions.iter().enumerate() {
+            let acknowledged: Vec<Origin> = (0..measured.done[task]).map(|number| (task as i64, number)).collect();
+            let (stored, state) = self.stored(session, acknowledged.len() + 100).await?;
+            let mut expected = last(task).into_iter().filter(|(key, _)| !key.starts_with("app:"));
+            let is_there = expected.all(|(key, value)| state.get(&key) == Some(&value));
+            let lacking = acknowledged.last().filter(|_| !is_there);
+            wrong.compare(&acknowledged, &stored, lacking.map(std::slice::from_ref).unwrap_or_default());
+            if hot && task == 0 {
+                let found = state.get("app:hot");
+                wrong.lost += usize::from(!(0..request.tasks).any(|task| last(task).get("app:hot") == found));
+            }
+        }
+        let note = "an append takes no session object";
+        Ok(with(measured.answer, &[("wrong", wrong.counts()), ("note", json!(note))]))
+    }
+
+    /// Each task writes keys of its own.
+    async fn append_shared(&self, request: &Request) -> Result<Value> {
+        let session = self.sessions(1, request.size).await?[0].clone();
+        let key = |(writer, number): Origin| format!("key-{writer}-{number}");
+        let refused = Arc::new(AtomicUsize::new(0));
+        let (store, shared, counted) = (self.store.clone(), session.clone(), refused.clone());
+        let step = move |task: usize, number: usize| {
+            let (store, session, refused) = (store.clone(), shared.clone(), counted.clone());
+            let origin = (task as i64, number);
+            let make = move || event(origin, State::from([(key(origin), json!("written"))]));
+            async move { insist(&store, &session, &refused, make).await }
+        };
+        let measured = repeat(SHARING, request.seconds, step).await?;
+        let of_task = |(task, count): (usize, &usize)| (0..*count).map(move |number| (task as i64, number));
+        let acknowledged: Vec<Origin> = measured.done.iter().enumerate().flat_map(of_task).collect();
+        let (stored, state) = self.stored(&session, acknowledged.len() * 2 + 100).await?;
+        let lacking: Vec<Origin> =
+            acknowledged.iter().copied().filter(|origin| !state.contains_key(&key(*origin))).collect();
+        let mut wrong = Wrong { refused: refused.load(Ordering::Relaxed), ..Wrong::default() };
+        wrong.compare(&acknowledged, &stored, &lacking);
+        let note = "an append takes no session object";
+        Ok(with(measured.answer, &[("wrong", wrong.counts()), ("note", json!(note))]))
+    }
+
+    /// The origins of the last events of a session, in its order, and its state.
+    async fn stored(&self, session: &AdkIdentity, most: usize) -> Result<(Vec<Origin>, State)> {
+        let found = self.store.service.get(reading(session, Some(most))).await?;
+        let origins = found.events().all().iter().filter_map(origin).filter(|origin| origin.0 >= 0).collect();
+        Ok((origins, found.state().all()))
+    }
+
+    async fn get(&self, request: &Request, recent: Option<usize>, is_json: bool) -> Result<Value> {
+        let mut long = self.long.lock().await;
+        let session = match long.get(&request.size) {
+            Some(session) => session.clone(),
+            None => self.sessions(1, request.size).await?[0].clone(),
+        };
+        long.insert(request.size, session.clone());
+        let (store, expected) = (self.store.clone(), recent.unwrap_or(request.size).min(request.size));
+        let step = move |_, _| {
+            let (store, reading) = (store.clone(), reading(&session, recent));
+            async move {
+                let found = store.service.get(reading).await?;
+                let events = found.events().len();
+                if events != expected {
+                    return Err(Failure::Error(format!("{events} events in place of {expected}")));
+                }
+                if is_json && text(&*found)?.len() < events * 300 {
+                    return Err(Failure::Error("the text of the session is too short".to_owned()));
+                }
+                Ok(())
+            }
+        };
+        let answer = repeat(request.tasks, request.seconds, step).await?.answer;
+        let note = is_json.then_some("a session has no JSON of its own: its events and its state by serde_json");
+        Ok(with(answer, &[("note", json!(note))]))
+    }
+
+    async fn list(&self, request: &Request) -> Result<Value> {
+        let app = format!("{APP}-{}", request.size);
+        let mut listed = self.listed.lock().await;
+        if !listed.contains(&request.size) {
+            let users: Vec<String> = (0..request.size).map(|n| user(n / SESSIONS_OF_A_USER)).collect();
+            self.store.fill_sessions(&app, &users, &mut Preparation::new(request.size)).await?;
+            listed.push(request.size);
+        }
+        let store = self.store.clone();
+        let step = move |_, _| {
+            let store = store.clone();
+            let request = ListRequest { app_name: app.clone(), user_id: user(1), limit: None, offset: None };
+            async move {
+                let found = store.service.list(request).await?.len();
+                let is_right = found == SESSIONS_OF_A_USER;
+                if is_right { Ok(()) } else { Err(Failure::Error(format!("{found} sessions in the listing"))) }
+            }
+        };
+        Ok(repeat(request.tasks, request.seconds, step).await?.answer)
+    }
+
+    async fn turn(&self, request: &Request) -> Result<Value> {
+        let sessions = self.sessions(request.tasks, request.size).await?;
+        let runner = self.runner.clone();
+        let step = move |task: usize, _| {
+            let (runner, session) = (runner.clone(), sessions[task].clone());
+            async move {
+                let text = agent::turn(&runner, session.user_id.as_ref(), session.session_id.as_ref()).await?;
+                if text == "It is done." { Ok(()) } else { Err(Failure::Error(format!("the agent says '{text}'"))) }
+            }
+        };
+        Ok(repeat(request.tasks, request.seconds, step).await?.answer)
+    }
+
+    /// New sessions whose events were appended one by one.
+    async fn grown(&self, number: usize, events: usize) -> Result<()> {
+        let mut preparation = Preparation::new(number * events.max(1));
+        for _ in 0..number {
+            let identity = self.session(0, created(), &mut preparation).await?;
+            for n in 0..events {
+                let (identity, event) = (identity.clone(), event((0, n), delta((0, n))));
+                self.store.service.append_event_for_identity(AppendEventRequest { identity, event }).await?;
+                preparation.advance(1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The growth of the database for each event of a session, appended one by one.
+    async fn size_on_disk(&self, request: &Request) -> Result<Value> {
+        let (before, begun) = (self.store.disk().await?, Instant::now());
+        self.grown(1, request.size).await?;
+        let bytes = (self.store.disk().await? - before) / request.size as f64;
+        Ok(bytes_answer(request.size, begun, bytes))
+    }
+
+    /// The growth of the resident memory for each of 1,000 sessions with `size` events.
+    async fn memory(&self, request: &Request) -> Result<Value> {
+        if !matches!(self.store.database, Database::Memory) {
+            return Err(Failure::Unsupported("this store keeps sessions in a database.".to_owned()));
+        }
+        let (before, begun) = (resident()?, Instant::now());
+        self.grown(SESSIONS_IN_MEMORY, request.size).await?;
+        Ok(bytes_answer(SESSIONS_IN_MEMORY, begun, (resident()? - before) / SESSIONS_IN_MEMORY as f64))
+    }
+
+    /// Starts this program again, on a store of its own, until it has created a session.
+    async fn cold_start(&self, request: &Request) -> Result<Value> {
+        let [kind, location] = self.start.clone();
+        let is_folder = !location.contains("://");
+        let step = move |_, number: usize| {
+            let (kind, location) = (kind.clone(), location.clone());
+            async move {
+                let mut place = location.clone();
+                if is_folder {
+                    let folder = Path::new(&location).join(format!("start-{}-{number}", std::process::id()));
+                    std::fs::create_dir_all(&folder)?;
+                    place = folder.display().to_string();
+                }
+                let program = std::env::current_exe()?;
+                let mut child =
+                    Command::new(program).args([kind, place]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+                if let Some(mut input) = child.stdin.take() {
+                    input.write_all(b"{\"workload\": \"create\", \"seconds\": 0}\n")?;
+                }
+                let output = child.wait_with_output()?;
+                let answer = String::from_utf8_lossy(&output.stdout).into_owned();
+                let is_right = answer.contains("\"operations\":1,");
+                if is_right { Ok(()) } else { Err(Failure::Error(format!("a cold start answers {answer}"))) }
+            }
+        };
+        Ok(repeat(1, request.seconds, step).await?.answer)
+    }
+}
+
+async fn create_in(store: &Store, user_id: String, state: State) -> Result<AdkIdentity> {
+    let request = CreateRequest { app_name: APP.to_owned(), user_id, session_id: None, state };
+    Ok(store.service.create(request).await?.try_identity()?)
+}
+
+/// Appends; tries again if the service refuses because others write, as an honest program does.
+async fn insist(
+    store: &Store,
+    identity: &AdkIdentity,
+    refused: &AtomicUsize,
+    make: impl Fn() -> Event + Send + Sync,
+) -> Result<()> {
+    loop {
+        let request = AppendEventRequest { identity: identity.clone(), event: make() };
+        let Err(error) = store.service.append_event_for_identity(request).await else { return Ok(()) };
+        let words = error.to_string();
+        if !["locked", "deadlock", "could not serialize"].iter().any(|word| words.contains(word)) {
+            return Err(error.into());
+        }
+        refused.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn reading(session: &AdkIdentity, num_recent_events: Option<usize>) -> GetRequest {
+    GetRequest {
+        app_name: session.app_name.as_ref().to_owned(),
+        user_id: session.user_id.as_ref().to_owned(),
+        session_id: session.session_id.as_ref().to_owned(),
+        num_recent_events,
+        after: None,
+    }
+}
+
+fn text(session: &dyn Session) -> Result<String> {
+    let events: Vec<&Event> = (0..session.events().len()).filter_map(|n| session.events().at(n)).collect();
+    let names = [session.app_name(), session.user_id(), session.id()];
+    Ok(serde_json::to_string(&(names, session.state().all(), events))?)
+}
+
+fn bytes_answer(operations: usize, begun: Instant, bytes: f64) -> Value {
+    json!({
+        "operations": operations,
+        "seconds": begun.elapsed().as_secs_f64(),
+        "processor_seconds": null,
+        "latencies_us": null,
+        "wrong": null,
+        "bytes": bytes.round(),
+        "note": null,
+    })
+}
+
+fn with(mut answer: Value, entries: &[(&str, Value)]) -> Value {
+    for (name, value) in entries {
+        answer[*name] = value.clone();
+    }
+    answer
+}

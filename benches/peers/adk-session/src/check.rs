@@ -1,0 +1,42 @@
+//! What the system has made of the events that it acknowledged: lost, refused, disordered, doubled.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Value, json};
+
+use crate::data::Origin;
+
+/// Counts of one cell.
+#[derive(Debug, Default)]
+pub(crate) struct Wrong {
+    pub(crate) lost: usize,
+    pub(crate) refused: usize,
+    disordered: usize,
+    doubled: usize,
+}
+
+impl Wrong {
+    /// Compares the acknowledged events of a session with the stored ones, in their order. `lacking` are acknowledged
+    /// events whose change of the state is not there; an event that is gone as well as its change counts once.
+    ///
+    /// A pair is disordered if one writer's event stands behind a later one of it.
+    pub(crate) fn compare(&mut self, acknowledged: &[Origin], stored: &[Origin], lacking: &[Origin]) {
+        let mut counts: HashMap<Origin, usize> = HashMap::new();
+        for origin in stored {
+            *counts.entry(*origin).or_default() += 1;
+        }
+        let gone = acknowledged.iter().filter(|origin| !counts.contains_key(origin));
+        self.lost += gone.chain(lacking).collect::<HashSet<_>>().len();
+        self.doubled += counts.values().map(|count| count - 1).sum::<usize>();
+        let mut latest = HashMap::new();
+        for (writer, number) in stored {
+            let before = latest.insert(writer, number);
+            self.disordered += usize::from(before.is_some_and(|before| before > number));
+        }
+    }
+
+    pub(crate) fn counts(&self) -> Value {
+        let Self { lost, refused, disordered, doubled } = self;
+        json!({"lost": lost, "refused": refused, "disordered": disordered, "doubled": doubled})
+    }
+}

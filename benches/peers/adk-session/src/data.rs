@@ -1,0 +1,58 @@
+//! The data of every cell, equal in all runners.
+
+use std::collections::HashMap;
+
+use adk_core::{Content, Event};
+use serde_json::{Value, json};
+
+pub(crate) const APP: &str = "bench";
+
+pub(crate) type State = HashMap<String, Value>;
+
+/// The writer of an event, and which of its events it is; -1 wrote what was there before.
+pub(crate) type Origin = (i64, usize);
+
+/// What an event says: 300 characters.
+fn text() -> String {
+    let sentence =
+        "The customer asked for a quiet room with a view of the lake, breakfast included, from Friday to Sunday. ";
+    sentence.repeat(3).chars().take(300).collect()
+}
+
+pub(crate) fn user(number: usize) -> String {
+    format!("user-{number}")
+}
+
+/// The state with which a session begins.
+pub(crate) fn created() -> State {
+    HashMap::from([("topic".to_owned(), json!("a room by the lake")), ("step".to_owned(), json!("asked"))])
+}
+
+/// A state with this many keys of the session.
+pub(crate) fn keys(count: usize) -> State {
+    (0..count).map(|n| (format!("key-{n}"), json!(format!("value {n}")))).collect()
+}
+
+/// The change of an event: one key of the session and one of the user.
+pub(crate) fn delta((writer, number): Origin) -> State {
+    HashMap::from([
+        ("step".to_owned(), json!(format!("step {writer} {number}"))),
+        ("user:last".to_owned(), json!(format!("last {writer} {number}"))),
+    ])
+}
+
+/// An agent's event, whose invocation id says whose it is and which one.
+pub(crate) fn event((writer, number): Origin, delta: State) -> Event {
+    let mut event = Event::new(format!("e.{writer}.{number}"));
+    event.author = "agent".to_owned();
+    event.llm_response.content = Some(Content::new("model").with_text(text()));
+    event.llm_response.turn_complete = true;
+    event.actions.state_delta = delta;
+    event
+}
+
+/// The origin of an event, by its invocation id.
+pub(crate) fn origin(event: &Event) -> Option<Origin> {
+    let mut parts = event.invocation_id.split('.').skip(1);
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}

@@ -1,0 +1,43 @@
+//! What a line of the harness asks for, and how a cell fails.
+
+use std::fmt::Display;
+
+use serde_json::Value;
+
+/// Why a cell has no numbers.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The system cannot do this, for a reason in one sentence.
+    Unsupported(String),
+    Error(String),
+}
+
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+impl<E: Display> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Error(error.to_string())
+    }
+}
+
+/// One cell: what to do, with how much, by how many tasks, and for how long.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) workload: String,
+    pub(crate) size: usize,
+    pub(crate) tasks: usize,
+    pub(crate) seconds: f64,
+}
+
+impl Request {
+    pub(crate) fn parse(line: &str) -> Result<Self> {
+        let value: Value = serde_json::from_str(line)?;
+        let number = |name: &str, missing: f64| value[name].as_f64().unwrap_or(missing);
+        Ok(Self {
+            workload: value["workload"].as_str().unwrap_or_default().to_owned(),
+            size: number("size", 0.0) as usize,
+            tasks: number("tasks", 1.0) as usize,
+            seconds: number("seconds", 1.0),
+        })
+    }
+}

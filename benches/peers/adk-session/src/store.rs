@@ -1,0 +1,107 @@
+//! The session services, each in its best published configuration.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use adk_session::{InMemorySessionService, PostgresSessionService, SessionService, SqliteSessionService};
+use serde_json::{Value, json};
+use sqlx::postgres::{PgPool, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+
+use crate::protocol::{Failure, Result};
+
+/// How many connections to PostgreSQL are held.
+const CONNECTIONS: u32 = 16;
+const WAIT: Duration = Duration::from_secs(60);
+
+/// What keeps the sessions.
+#[derive(Clone)]
+pub(crate) enum Database {
+    Memory,
+    Sqlite(SqlitePool),
+    Postgres(PgPool),
+}
+
+/// A service, with the pool that it uses.
+#[derive(Clone)]
+pub(crate) struct Store {
+    pub(crate) service: Arc<dyn SessionService>,
+    pub(crate) database: Database,
+}
+
+impl Store {
+    pub(crate) async fn open(kind: &str, location: &str) -> Result<Self> {
+        match kind {
+            "memory" => Ok(Self { service: Arc::new(InMemorySessionService::new()), database: Database::Memory }),
+            "sqlite" => Self::sqlite(location).await,
+            "postgres" => Self::postgres(location).await,
+            other => Err(Failure::Error(format!("the store '{other}' is none of memory, sqlite, postgres"))),
+        }
+    }
+
+    /// One connection: with more, a transaction that has read before another one wrote fails at its own write.
+    async fn sqlite(location: &str) -> Result<Self> {
+        let options = SqliteConnectOptions::new()
+            .filename(Path::new(location).join("sessions.db"))
+            .create_if_missing(true)
+            .foreign_keys(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full);
+        let pool = SqlitePoolOptions::new()
+            .max_connections(1)
+            .acquire_timeout(WAIT)
+            .test_before_acquire(false)
+            .connect_with(options)
+            .await?;
+        let service = SqliteSessionService::from_pool(pool.clone());
+        service.migrate().await?;
+        Ok(Self { service: Arc::new(service), database: Database::Sqlite(pool) })
+    }
+
+    async fn postgres(location: &str) -> Result<Self> {
+        let pool = PgPoolOptions::new()
+            .max_connections(CONNECTIONS)
+            .min_connections(CONNECTIONS)
+            .acquire_timeout(WAIT)
+            .test_before_acquire(false)
+            .connect(location)
+            .await?;
+        let service = PostgresSessionService::from_pool(pool.clone());
+        service.migrate().await?;
+        Ok(Self { service: Arc::new(service), database: Database::Postgres(pool) })
+    }
+
+    /// The first line: what is measured, and what was set.
+    pub(crate) fn about(&self) -> Value {
+        let (service, store, words) = match self.database {
+            Database::Memory => ("InMemorySessionService", "memory", "as it comes".to_owned()),
+            Database::Sqlite(_) => {
+                let words = "sqlx, one held connection without a ping before use, WAL mode, synchronous=FULL";
+                ("SqliteSessionService", "sqlite", words.to_owned())
+            }
+            Database::Postgres(_) => {
+                let words = format!("sqlx, {CONNECTIONS} held connections without a ping before use");
+                ("PostgresSessionService", "postgres", words)
+            }
+        };
+        let configuration = format!("{words}; Tokio with all cores, mimalloc, release profile with fat LTO");
+        json!({"system": "adk-session", "service": service, "version": "2.3.0", "store": store, "configuration": configuration})
+    }
+
+    /// How many bytes the store has on the disk.
+    pub(crate) async fn disk(&self) -> Result<f64> {
+        match &self.database {
+            Database::Memory => Err(Failure::Unsupported("this store keeps nothing on a disk.".to_owned())),
+            Database::Sqlite(pool) => {
+                sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(pool).await?;
+                let size = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
+                Ok(sqlx::query_scalar::<_, i64>(size).fetch_one(pool).await? as f64)
+            }
+            Database::Postgres(pool) => {
+                let size = "SELECT pg_database_size(current_database())";
+                Ok(sqlx::query_scalar::<_, i64>(size).fetch_one(pool).await? as f64)
+            }
+        }
+    }
+}

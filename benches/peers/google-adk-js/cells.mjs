@@ -1,0 +1,239 @@
+// The workloads.
+
+import {spawnSync} from 'node:child_process';
+import {mkdirSync} from 'node:fs';
+import {join} from 'node:path';
+
+import {runner, turn} from './agent.mjs';
+import {Wrong} from './check.mjs';
+import {APP, CREATED, delta, event, keys, origin, user} from './data.mjs';
+import {Preparation, Unsupported, repeat} from './measure.mjs';
+
+/** How many sessions a listing is to find. */
+const SESSIONS_OF_A_USER = 20;
+/** How many sessions are made to measure the memory of one. */
+const SESSIONS_IN_MEMORY = 1000;
+/** How many tasks write to the shared session. */
+const SHARING = 8;
+
+function expect(isRight, what) {
+  if (!isRight) throw new Error(what);
+}
+
+/** Every workload on one store, and what was prepared for later rounds. */
+export class Cells {
+  #store;
+  #service;
+  #runner;
+  #users = 0;
+  #long = new Map();
+  #listed = new Set();
+
+  constructor(store) {
+    this.#store = store;
+    this.#service = store.service;
+    this.#runner = runner(store.service);
+  }
+
+  /** A new session of a new user, with this many events. */
+  async #session(events, preparation, state = CREATED) {
+    const session = await this.#service.createSession({appName: APP, userId: user(this.#users++), state});
+    await this.#store.fill(session, events, preparation);
+    return session;
+  }
+
+  async #sessions(number, events) {
+    const preparation = new Preparation(number * Math.max(events, 1));
+    const sessions = [];
+    for (let n = 0; n < number; n++) sessions.push(await this.#session(events, preparation));
+    return sessions;
+  }
+
+  async #read({appName, userId, id: sessionId}, numRecentEvents) {
+    const config = numRecentEvents === undefined ? undefined : {numRecentEvents};
+    return this.#service.getSession({appName, userId, sessionId, config});
+  }
+
+  /** Appends; after a refusal reads the session again and tries again, as an honest program does. */
+  async #insist(sessions, place, make, wrong) {
+    for (;;) {
+      try {
+        await this.#service.appendEvent({session: sessions[place], event: make()});
+        return;
+      } catch (error) {
+        if (!/stale|locked|busy|deadlock|could not serialize|optimistic/i.test(`${error}`)) throw error;
+        wrong.refused += 1;
+        sessions[place] = await this.#read(sessions[place]);
+      }
+    }
+  }
+
+  async create({tasks, seconds}) {
+    const step = (task) => this.#service.createSession({appName: APP, userId: user(task), state: CREATED});
+    return (await repeat(tasks, seconds, step)).answer;
+  }
+
+  async append(request, isHot = false) {
+    return this.#append(request, await this.#sessions(request.tasks, request.size), isHot);
+  }
+
+  append_hot(request) {
+    return this.append(request, true);
+  }
+
+  async state(request) {
+    const sessions = [];
+    for (let n = 0; n < request.tasks; n++) {
+      sessions.push(await this.#session(0, new Preparation(1), keys(request.size)));
+    }
+    return this.#append(request, sessions, false);
+  }
+
+  /** Each task appends to its own session. Afterwards every session is read back. */
+  async #append({tasks, seconds}, sessions, isHot) {
+    const hot = (task, number) => (isHot ? {'app:hot': `hot ${task} ${number}`} : {});
+    const wrong = new Wrong();
+    const {answer, done} = await repeat(tasks, seconds, (task, number) => {
+      const make = () => event(task, number, {...delta(task, number), ...hot(task, number)});
+      return this.#insist(sessions, task, make, wrong);
+    });
+    for (let task = 0; task < tasks; task++) {
+      const acknowledged = Array.from({length: done[task]}, (_, number) => [task, number]);
+      const {stored, state} = await this.#stored(sessions[task], done[task] + 100);
+      const last = Object.entries(delta(task, done[task] - 1));
+      const isThere = last.every(([key, value]) => state[key] === value);
+      wrong.compare(acknowledged, stored, isThere ? [] : acknowledged.slice(-1));
+      if (isHot && task === 0) {
+        wrong.lost += done.some((count, writer) => hot(writer, count - 1)['app:hot'] === state['app:hot']) ? 0 : 1;
+      }
+    }
+    return {...answer, wrong: wrong.counts()};
+  }
+
+  /** Each task holds the session as it was at the beginning, and writes keys of its own. */
+  async append_shared({size, seconds}) {
+    const [first] = await this.#sessions(1, size);
+    const held = [];
+    for (let task = 0; task < SHARING; task++) held.push(await this.#read(first));
+    const wrong = new Wrong();
+    const {answer, done} = await repeat(SHARING, seconds, (task, number) => {
+      const make = () => event(task, number, {[`key-${task}-${number}`]: 'written'});
+      return this.#insist(held, task, make, wrong);
+    });
+    const acknowledged = done.flatMap((count, task) => Array.from({length: count}, (_, number) => [task, number]));
+    const {stored, state} = await this.#stored(first, acknowledged.length * 2 + 100);
+    const lacking = acknowledged.filter(([task, number]) => !(`key-${task}-${number}` in state));
+    wrong.compare(acknowledged, stored, lacking);
+    return {...answer, wrong: wrong.counts()};
+  }
+
+  /** The origins of the last events of a session, in its order, and its state. */
+  async #stored(session, most) {
+    const {events, state} = await this.#read(session, most);
+    return {stored: events.map(origin).filter(([writer]) => writer >= 0), state};
+  }
+
+  /** A session that is only read, and kept for later rounds. */
+  async #longSession(size) {
+    if (!this.#long.has(size)) this.#long.set(size, (await this.#sessions(1, size))[0]);
+    return this.#long.get(size);
+  }
+
+  async get({size, tasks, seconds}) {
+    const session = await this.#longSession(size);
+    const step = async () => expect((await this.#read(session)).events.length === size, 'events are missing');
+    return (await repeat(tasks, seconds, step)).answer;
+  }
+
+  async get_json({size, tasks, seconds}) {
+    const session = await this.#longSession(size);
+    const step = async () =>
+      expect(JSON.stringify(await this.#read(session)).length > size * 300, 'the text of the session is too short');
+    return (await repeat(tasks, seconds, step)).answer;
+  }
+
+  async get_recent({size, tasks, seconds}) {
+    const session = await this.#longSession(size);
+    const expected = Math.min(10, size);
+    const step = async () =>
+      expect((await this.#read(session, 10)).events.length === expected, 'events are missing');
+    return (await repeat(tasks, seconds, step)).answer;
+  }
+
+  async list({size, tasks, seconds}) {
+    const names = {appName: `${APP}-${size}`, userId: user(1)};
+    if (!this.#listed.has(size)) {
+      const users = Array.from({length: size}, (_, n) => user(Math.floor(n / SESSIONS_OF_A_USER)));
+      await this.#store.fillSessions(names.appName, users, new Preparation(size));
+      this.#listed.add(size);
+    }
+    const step = async () => {
+      const {sessions} = await this.#service.listSessions(names);
+      expect(sessions.length === SESSIONS_OF_A_USER, `${sessions.length} sessions in the listing`);
+    };
+    return (await repeat(tasks, seconds, step)).answer;
+  }
+
+  async turn({size, tasks, seconds}) {
+    const sessions = await this.#sessions(tasks, size);
+    // The first run loads much of the framework.
+    await turn(this.#runner, (await this.#sessions(1, 0))[0]);
+    const step = async (task) => {
+      const text = await turn(this.#runner, sessions[task]);
+      expect(text === 'It is done.', `the agent says '${text}'`);
+    };
+    return (await repeat(tasks, seconds, step)).answer;
+  }
+
+  /** New sessions whose events were appended one by one. */
+  async #grown(number, events) {
+    const preparation = new Preparation(number * Math.max(events, 1));
+    for (let made = 0; made < number; made++) {
+      const session = await this.#session(0, preparation);
+      for (let n = 0; n < events; n++) {
+        await this.#service.appendEvent({session, event: event(0, n, delta(0, n))});
+        preparation.advance();
+      }
+    }
+  }
+
+  /** The growth of the database for each event of a session, appended one by one. */
+  async size_on_disk({size}) {
+    const before = await this.#store.disk();
+    const begun = performance.now();
+    await this.#grown(1, size);
+    return this.#bytes(size, begun, ((await this.#store.disk()) - before) / size);
+  }
+
+  /** The growth of the resident memory for each of 1,000 sessions with `size` events. */
+  async memory({size}) {
+    if (this.#store.kind !== 'memory') throw new Unsupported('this store keeps sessions in a database.');
+    const before = process.memoryUsage().rss;
+    const begun = performance.now();
+    await this.#grown(SESSIONS_IN_MEMORY, size);
+    return this.#bytes(SESSIONS_IN_MEMORY, begun, (process.memoryUsage().rss - before) / SESSIONS_IN_MEMORY);
+  }
+
+  #bytes(operations, begun, bytes) {
+    const seconds = (performance.now() - begun) / 1000;
+    const rest = {processor_seconds: null, latencies_us: null, wrong: null, note: null};
+    return {operations, seconds, bytes: Math.round(bytes), ...rest};
+  }
+
+  /** Starts this program again, on a store of its own, until it has created a session. */
+  async cold_start({seconds}) {
+    const [, program, kind, location] = process.argv;
+    const step = async (_, number) => {
+      let place = location;
+      if (!location.includes('://')) {
+        place = join(location, `start-${process.pid}-${Date.now()}-${number}`);
+        mkdirSync(place, {recursive: true});
+      }
+      const input = '{"workload": "create", "seconds": 0}\n';
+      const {stdout} = spawnSync(process.execPath, [program, kind, place], {input, encoding: 'utf8'});
+      expect(JSON.parse(stdout.split('\n')[1]).operations === 1, `a cold start answers ${stdout}`);
+    };
+    // The processor time of the children is not known here.
+    return {...(await repeat(1, seconds, step)).answer, processor_seconds: null};
+  }
+}
