@@ -7,17 +7,24 @@ import {join} from 'node:path';
 import {runner, turn} from './agent.mjs';
 import {Wrong} from './check.mjs';
 import {APP, CREATED, delta, event, keys, origin, user} from './data.mjs';
-import {Preparation, Unsupported, repeat} from './measure.mjs';
+import {Measured, Preparation, Unsupported, repeat} from './measure.mjs';
 
 /** How many sessions a listing is to find. */
-const SESSIONS_OF_A_USER = 20;
-/** How many sessions are made to measure the memory of one. */
-const SESSIONS_IN_MEMORY = 1000;
-/** How many tasks write to the shared session. */
-const SHARING = 8;
+const SESSIONS_OF_A_USER = 10;
+/** How many events are made at least to measure the memory of one. */
+const EVENTS_IN_MEMORY = 10_000;
+/** How many events each task writes to a shared session. */
+const SHARED_EVENTS = 25;
 
 function expect(isRight, what) {
   if (!isRight) throw new Error(what);
+}
+
+/** The answer of a cell that counts bytes. */
+function perEvent(events, begun, grown) {
+  const seconds = (performance.now() - begun) / 1000;
+  const rest = {processor_seconds: null, latencies_us: null, wrong: null, note: null};
+  return {operations: events, seconds, bytes: Math.round(grown / events), ...rest};
 }
 
 /** Every workload on one store, and what was prepared for later rounds. */
@@ -110,21 +117,34 @@ export class Cells {
     return {...answer, wrong: wrong.counts()};
   }
 
-  /** Each task holds the session as it was at the beginning, and writes keys of its own. */
-  async append_shared({size, seconds}) {
+  /**
+   * Each task appends 25 events to one session, with keys of its own, and holds what it read at the beginning. New
+   * sessions follow until the time is over.
+   */
+  async append_shared(request) {
+    const wrong = new Wrong();
+    const measured = new Measured();
+    const begun = performance.now();
+    do {
+      await this.#share(request, wrong, measured);
+    } while (performance.now() - begun < request.seconds * 1000);
+    const answer = measured.answer();
+    return {...answer, attempted: answer.operations + wrong.refused, wrong: wrong.counts()};
+  }
+
+  async #share({size, tasks}, wrong, measured) {
     const [first] = await this.#sessions(1, size);
     const held = [];
-    for (let task = 0; task < SHARING; task++) held.push(await this.#read(first));
-    const wrong = new Wrong();
-    const {answer, done} = await repeat(SHARING, seconds, (task, number) => {
+    for (let task = 0; task < tasks; task++) held.push(await this.#read(first));
+    const step = (task, number) => {
       const make = () => event(task, number, {[`key-${task}-${number}`]: 'written'});
       return this.#insist(held, task, make, wrong);
-    });
+    };
+    const done = await measured.part(tasks, step, (_, done) => done === SHARED_EVENTS);
     const acknowledged = done.flatMap((count, task) => Array.from({length: count}, (_, number) => [task, number]));
     const {stored, state} = await this.#stored(first, acknowledged.length * 2 + 100);
     const lacking = acknowledged.filter(([task, number]) => !(`key-${task}-${number}` in state));
     wrong.compare(acknowledged, stored, lacking);
-    return {...answer, wrong: wrong.counts()};
   }
 
   /** The origins of the last events of a session, in its order, and its state. */
@@ -185,39 +205,23 @@ export class Cells {
     return (await repeat(tasks, seconds, step)).answer;
   }
 
-  /** New sessions whose events were appended one by one. */
-  async #grown(number, events) {
-    const preparation = new Preparation(number * Math.max(events, 1));
-    for (let made = 0; made < number; made++) {
-      const session = await this.#session(0, preparation);
-      for (let n = 0; n < events; n++) {
-        await this.#service.appendEvent({session, event: event(0, n, delta(0, n))});
-        preparation.advance();
-      }
-    }
-  }
-
-  /** The growth of the database for each event of a session, appended one by one. */
+  /** The growth of the database for each event of a session. */
   async size_on_disk({size}) {
     const before = await this.#store.disk();
     const begun = performance.now();
-    await this.#grown(1, size);
-    return this.#bytes(size, begun, ((await this.#store.disk()) - before) / size);
+    await this.#sessions(1, size);
+    return perEvent(size, begun, (await this.#store.disk()) - before);
   }
 
-  /** The growth of the resident memory for each of 1,000 sessions with `size` events. */
+  /** The growth of the resident memory for each event, in as many sessions as some ten thousand events take. */
   async memory({size}) {
     if (this.#store.kind !== 'memory') throw new Unsupported('this store keeps sessions in a database.');
+    const number = Math.max(1, Math.floor(EVENTS_IN_MEMORY / size));
     const before = process.memoryUsage().rss;
     const begun = performance.now();
-    await this.#grown(SESSIONS_IN_MEMORY, size);
-    return this.#bytes(SESSIONS_IN_MEMORY, begun, (process.memoryUsage().rss - before) / SESSIONS_IN_MEMORY);
-  }
-
-  #bytes(operations, begun, bytes) {
-    const seconds = (performance.now() - begun) / 1000;
-    const rest = {processor_seconds: null, latencies_us: null, wrong: null, note: null};
-    return {operations, seconds, bytes: Math.round(bytes), ...rest};
+    await this.#sessions(number, size);
+    const answer = perEvent(number * size, begun, process.memoryUsage().rss - before);
+    return {...answer, note: 'the events share one text'};
   }
 
   /** Starts this program again, on a store of its own, until it has created a session. */

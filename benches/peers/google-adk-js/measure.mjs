@@ -19,35 +19,54 @@ function processor() {
   return (user + system) / 1e6;
 }
 
-/**
- * Lets each task repeat its step until the time is over, and once at least. A step gets the number of its task, and
- * how many steps the task did before.
- */
+/** The numbers of one cell, which may have several parts. */
+export class Measured {
+  #taken = [];
+  #seconds = 0;
+  #used = 0;
+
+  /**
+   * Lets each task repeat its step until it is over, and once at least; returns how many steps each task did.
+   *
+   * A step gets the number of its task, and how many steps the task did before; `isOver` the seconds since the start,
+   * and how many the task did.
+   */
+  async part(tasks, step, isOver) {
+    const work = async (task) => {
+      for (let number = 0; ; number++) {
+        const begun = performance.now();
+        await step(task, number);
+        const ended = performance.now();
+        this.#taken.push(ended - begun);
+        if (isOver((ended - start) / 1000, number + 1)) return number + 1;
+      }
+    };
+    const used = processor();
+    const start = performance.now();
+    const done = await Promise.all(Array.from({length: tasks}, (_, task) => work(task)));
+    this.#seconds += (performance.now() - start) / 1000;
+    this.#used += processor() - used;
+    return done;
+  }
+
+  answer() {
+    return {
+      operations: this.#taken.length,
+      seconds: this.#seconds,
+      processor_seconds: this.#used,
+      latencies_us: percentiles(this.#taken),
+      wrong: null,
+      bytes: null,
+      note: null,
+    };
+  }
+}
+
+/** Lets each task repeat its step until the time is over; returns the answer, and how many steps each task did. */
 export async function repeat(tasks, seconds, step) {
-  const taken = [];
-  const work = async (task) => {
-    for (let number = 0; ; number++) {
-      const begun = performance.now();
-      await step(task, number);
-      const ended = performance.now();
-      taken.push(ended - begun);
-      if (ended - start >= seconds * 1000) return number + 1;
-    }
-  };
-  const used = processor();
-  const start = performance.now();
-  const done = await Promise.all(Array.from({length: tasks}, (_, task) => work(task)));
-  const elapsed = (performance.now() - start) / 1000;
-  const answer = {
-    operations: taken.length,
-    seconds: elapsed,
-    processor_seconds: processor() - used,
-    latencies_us: percentiles(taken),
-    wrong: null,
-    bytes: null,
-    note: null,
-  };
-  return {answer, done};
+  const measured = new Measured();
+  const done = await measured.part(tasks, step, (elapsed) => elapsed >= seconds);
+  return {answer: measured.answer(), done};
 }
 
 /** Stops a preparation as soon as it is foreseeable that it takes too long. */

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from services import Opened
-from shared.check import Wrong, origin_of_step
+from shared.check import Origin, Wrong, origin_of_step
 from shared.data import APP, CREATED, TEXT, delta, invocation, user
 from shared.load import Client, free_port
 from shared.measure import Preparation, repeat
@@ -124,19 +124,20 @@ class Load:
         clients = await self._connected(request.tasks)
         paths = await self._sessions(clients[0], request.tasks, request.size)
         wrong, numbers = Wrong(), [count() for _ in clients]
+        acknowledged: list[list[Origin]] = [[] for _ in clients]
 
         async def step(task: int) -> None:
             origin = (task, next(numbers[task]))
             await clients[task].ask("PATCH", paths[task], {"stateDelta": delta(*origin)})
-            wrong.acknowledge(task, origin)
+            acknowledged[task].append(origin)
 
         answer = await self._measure(request, step)
         for task, path in enumerate(paths):
             found = json.loads(await clients[task].ask("GET", path))
             steps = [one["actions"]["stateDelta"]["step"] for one in found["events"][request.size :]]
-            last = wrong.acknowledged[task][-1]
+            last = acknowledged[task][-1]
             is_there = found["state"]["step"] == delta(*last)["step"]
-            wrong.compare(task, [origin_of_step(step) for step in steps], [] if is_there else [last])
+            wrong.compare(acknowledged[task], [origin_of_step(step) for step in steps], [] if is_there else [last])
         return answer | {"wrong": wrong.counts()}
 
     async def http_turn(self, request: Request) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def event(source: Origin, change: dict[str, str]) -> Event:
 class GoogleAdk:
     """One service. A session is google-adk's `Session`."""
 
-    notes: dict[str, str] = {}
+    notes = {"memory": "the events share one text"}
 
     def __init__(self, opened: Opened) -> None:
         self.store = opened.store
@@ -69,6 +69,9 @@ class GoogleAdk:
         await fill_events(self._opened, session, events, preparation)
         # The last one as a program does: it leaves the state of them all.
         await self.append(session, (-1, count - 1), delta(-1, count - 1))
+
+    async def grow(self, session: Session, count: int, preparation: Preparation) -> None:
+        await self.fill(session, count, preparation)
 
     async def fill_sessions(self, app: str, users: list[str], preparation: Preparation) -> None:
         await fill_sessions(self._opened, app, users, preparation)

@@ -36,6 +36,8 @@ class LangGraph:
         "state": APPEND,
         "get_json": "messages by messages_to_dict",
         "get_recent": "there is no read of the last messages: the whole thread is read",
+        "memory": "the events share one text",
+        "size_on_disk": "every checkpoint of the thread and what it added",
         "list": "threads of a user are found by the metadata of their checkpoints, of which each has one here",
         "turn": "a StateGraph of a model and a ToolNode, durability 'async' as it comes: four checkpoints",
     }
@@ -64,6 +66,11 @@ class LangGraph:
         change = {"messages": messages, "state": delta(-1, count - 1)}
         await self._log.aupdate_state(session, change, as_node="agent")
         preparation.advance(count)
+
+    async def grow(self, session: RunnableConfig, count: int, preparation: Preparation) -> None:
+        for number in range(count):
+            await self.append(session, (0, number), delta(0, number))
+            preparation.advance()
 
     async def fill_sessions(self, app: str, users: list[str], preparation: Preparation) -> None:
         for user in users:

@@ -9,6 +9,9 @@ from typing import Any
 
 from shared.protocol import Unsupported
 
+Step = Callable[[int], Awaitable[Any]]
+"""One operation of the task with this number."""
+
 PREPARATION = 45.0
 """How long the preparation of a cell may take, in seconds."""
 
@@ -23,36 +26,55 @@ def percentiles(seconds: list[float]) -> dict[str, float]:
     return {"p50": at(0.5), "p90": at(0.9), "p99": at(0.99), "max": at(1.0)}
 
 
+class Measured:
+    """The numbers of one cell, which may have several parts."""
+
+    def __init__(self, processor: Callable[[], float] = time.process_time) -> None:
+        self._processor = processor
+        self._taken: list[float] = []
+        self._seconds = self._used = 0.0
+
+    async def part(self, tasks: int, step: Step, is_over: Callable[[float, int], bool]) -> None:
+        """Lets each task repeat its step until it is over, and once at least.
+
+        `step` gets the number of its task, `is_over` the seconds since the start and how many steps the task did.
+        """
+
+        async def work(task: int) -> None:
+            done = 0
+            while True:
+                begun = time.perf_counter()
+                await step(task)
+                ended = time.perf_counter()
+                self._taken.append(ended - begun)
+                done += 1
+                if is_over(ended - start, done):
+                    return
+
+        used, start = self._processor(), time.perf_counter()
+        await asyncio.gather(*(work(task) for task in range(tasks)))
+        self._seconds += time.perf_counter() - start
+        self._used += self._processor() - used
+
+    def answer(self) -> dict[str, Any]:
+        return {
+            "operations": len(self._taken),
+            "seconds": self._seconds,
+            "processor_seconds": self._used,
+            "latencies_us": percentiles(self._taken),
+            "wrong": None,
+            "bytes": None,
+            "note": None,
+        }
+
+
 async def repeat(
-    tasks: int,
-    seconds: float,
-    step: Callable[[int], Awaitable[Any]],
-    processor: Callable[[], float] = time.process_time,
+    tasks: int, seconds: float, step: Step, processor: Callable[[], float] = time.process_time
 ) -> dict[str, Any]:
-    """Lets each task repeat its step until the time is over, and once at least; `step` gets the number of its task."""
-    taken: list[float] = []
-
-    async def work(task: int) -> None:
-        while True:
-            begun = time.perf_counter()
-            await step(task)
-            ended = time.perf_counter()
-            taken.append(ended - begun)
-            if ended - start >= seconds:
-                return
-
-    used, start = processor(), time.perf_counter()
-    await asyncio.gather(*(work(task) for task in range(tasks)))
-    elapsed = time.perf_counter() - start
-    return {
-        "operations": len(taken),
-        "seconds": elapsed,
-        "processor_seconds": processor() - used,
-        "latencies_us": percentiles(taken),
-        "wrong": None,
-        "bytes": None,
-        "note": None,
-    }
+    """Lets each task repeat its step until the time is over, and once at least."""
+    measured = Measured(processor)
+    await measured.part(tasks, step, lambda elapsed, _: elapsed >= seconds)
+    return measured.answer()
 
 
 class Preparation:

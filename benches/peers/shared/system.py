@@ -29,7 +29,10 @@ class System(Protocol):
         """Reads a session again, as a program does after a refusal, or in a second tab."""
 
     async def fill(self, session: Any, count: int, preparation: Preparation) -> None:
-        """Gives a session events, numbered from 0, of the writer -1, by the fastest way that leaves the same rows."""
+        """Gives a session events, numbered from 0, of the writer -1, by the fastest way that reads alike."""
+
+    async def grow(self, session: Any, count: int, preparation: Preparation) -> None:
+        """Gives a session events, and leaves everything that so many appends leave."""
 
     async def fill_sessions(self, app: str, users: list[str], preparation: Preparation) -> None:
         """Creates a session for each entry, by the fastest way that leaves the same rows."""

@@ -13,20 +13,20 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from shared.check import Wrong
+from shared.check import Origin, Wrong
 from shared.data import APP, CREATED, delta, keys, user
-from shared.measure import Preparation, repeat
+from shared.measure import Measured, Preparation, repeat
 from shared.protocol import Request, Unsupported, Workload
 from shared.system import Refused, System
 
 Answer = dict[str, Any]
 
-SESSIONS_OF_A_USER = 20
+SESSIONS_OF_A_USER = 10
 """How many sessions a listing is to find."""
-SESSIONS_IN_MEMORY = 1000
-"""How many sessions are made to measure the memory of one."""
-SHARING = 8
-"""How many tasks write to the shared session."""
+EVENTS_IN_MEMORY = 10_000
+"""How many events are made at least to measure the memory of one."""
+SHARED_EVENTS = 25
+"""How many events each task writes to a shared session."""
 
 
 class Workloads:
@@ -93,23 +93,23 @@ class Workloads:
     async def _append(self, request: Request, sessions: list[Any], tasks: int, hot: bool = False) -> Answer:
         """Each task appends to its own session. Afterwards every session is read back."""
         wrong, numbers = Wrong(), [count() for _ in range(tasks)]
+        acknowledged: list[list[Origin]] = [[] for _ in range(tasks)]
         last: dict[int, dict[str, str]] = {}
 
         async def step(task: int) -> None:
             origin = (task, next(numbers[task]))
             change = delta(*origin) | ({"app:hot": f"hot {task} {origin[1]}"} if hot else {})
             sessions[task] = await self._insist(sessions[task], origin, change, wrong)
-            wrong.acknowledge(task, origin)
+            acknowledged[task].append(origin)
             last[task] = change
 
         answer = await repeat(tasks, request.seconds, step)
         for task, session in enumerate(sessions):
-            acknowledged = wrong.acknowledged[task]
-            stored, state = await self._system.stored(session, len(acknowledged) + 100)
+            stored, state = await self._system.stored(session, len(acknowledged[task]) + 100)
             expected = {key: value for key, value in last[task].items() if not key.startswith("app:")}
             is_there = all(state.get(key) == value for key, value in expected.items())
             mine = [origin for origin in stored if origin[0] >= 0]
-            wrong.compare(task, mine, [] if is_there else acknowledged[-1:])
+            wrong.compare(acknowledged[task], mine, [] if is_there else acknowledged[task][-1:])
             if hot and task == 0 and state.get("app:hot") not in {change["app:hot"] for change in last.values()}:
                 wrong.lost += 1
         return answer | {"wrong": wrong.counts()}
@@ -125,23 +125,33 @@ class Workloads:
                 session = await self._system.reload(session)
 
     async def append_shared(self, request: Request) -> Answer:
-        """Each task holds the session as it was at the beginning, and writes keys of its own."""
-        wrong, numbers = Wrong(), [count() for _ in range(SHARING)]
+        """Each task appends 25 events to one session, with keys of its own, and holds what it read at the beginning.
+
+        New sessions follow until the time is over.
+        """
+        wrong, measured, begun = Wrong(), Measured(), time.perf_counter()
+        while True:
+            await self._share(request, wrong, measured)
+            if time.perf_counter() - begun >= request.seconds:
+                break
+        answer = measured.answer()
+        return answer | {"attempted": answer["operations"] + wrong.refused, "wrong": wrong.counts()}
+
+    async def _share(self, request: Request, wrong: Wrong, measured: Measured) -> None:
         first = (await self._sessions(1, request.size))[0]
-        held = [await self._system.reload(first) for _ in range(SHARING)]
+        held = [await self._system.reload(first) for _ in range(request.tasks)]
+        numbers = [count() for _ in held]
 
         async def step(task: int) -> None:
             origin = (task, next(numbers[task]))
             change = {f"key-{task}-{origin[1]}": "written"}
             held[task] = await self._insist(held[task], origin, change, wrong)
-            wrong.acknowledge("shared", origin)
 
-        answer = await repeat(SHARING, request.seconds, step)
-        acknowledged = wrong.acknowledged["shared"]
+        await measured.part(request.tasks, step, lambda _, done: done == SHARED_EVENTS)
+        acknowledged = [(task, number) for task in range(request.tasks) for number in range(SHARED_EVENTS)]
         stored, state = await self._system.stored(first, len(acknowledged) * 2 + 100)
         lacking = [origin for origin in acknowledged if f"key-{origin[0]}-{origin[1]}" not in state]
-        wrong.compare("shared", [origin for origin in stored if origin[0] >= 0], lacking)
-        return answer | {"wrong": wrong.counts()}
+        wrong.compare(acknowledged, [origin for origin in stored if origin[0] >= 0], lacking)
 
     async def get(self, request: Request) -> Answer:
         session = await self._long_session(request.size)
@@ -195,44 +205,30 @@ class Workloads:
         return await repeat(request.tasks, request.seconds, step)
 
     async def _grown(self, number: int, events: int) -> list[Any]:
-        """New sessions whose events were appended one by one."""
-        preparation, sessions = Preparation(number * max(events, 1)), []
+        """New sessions with everything that so many appends leave."""
+        preparation, sessions = Preparation(number * events), []
         for _ in range(number):
             session = await self._session(0, preparation)
-            for n in range(events):
-                await self._system.append(session, (0, n), delta(0, n))
-                preparation.advance()
+            await self._system.grow(session, events, preparation)
             sessions.append(session)
         return sessions
 
     async def size_on_disk(self, request: Request) -> Answer:
-        """The growth of the database for each event of a session, appended one by one."""
+        """The growth of the database for each event of a session."""
         if self._system.store == "memory":
             raise Unsupported("this store keeps nothing on a disk.")
         before, begun = await self._system.disk(), time.perf_counter()
         await self._grown(1, request.size)
-        return self._bytes(request.size, begun, (await self._system.disk() - before) / request.size)
+        return per_event(request.size, begun, await self._system.disk() - before)
 
     async def memory(self, request: Request) -> Answer:
-        """The growth of the resident memory for each of 1,000 sessions with `size` events."""
+        """The growth of the resident memory for each event, in as many sessions as some ten thousand events take."""
         if self._system.store != "memory":
             raise Unsupported("this store keeps sessions in a database.")
+        number = max(1, EVENTS_IN_MEMORY // request.size)
         before, begun = resident(), time.perf_counter()
-        self._kept["memory", request.round] = await self._grown(SESSIONS_IN_MEMORY, request.size)
-        return self._bytes(SESSIONS_IN_MEMORY, begun, (resident() - before) / SESSIONS_IN_MEMORY)
-
-    @staticmethod
-    def _bytes(operations: int, begun: float, result: float) -> Answer:
-        seconds = time.perf_counter() - begun
-        return {
-            "operations": operations,
-            "seconds": seconds,
-            "processor_seconds": None,
-            "latencies_us": None,
-            "wrong": None,
-            "bytes": round(result),
-            "note": None,
-        }
+        self._kept["memory", request.round] = await self._grown(number, request.size)
+        return per_event(number * request.size, begun, resident() - before)
 
     async def cold_start(self, request: Request) -> Answer:
         """Starts this program again, on a store of its own, until it has created a session."""
@@ -248,6 +244,19 @@ class Workloads:
             assert json.loads(answer)["operations"] == 1, answer
 
         return await repeat(1, request.seconds, step, children)
+
+
+def per_event(events: int, begun: float, grown: int) -> Answer:
+    """The answer of a cell that counts bytes."""
+    return {
+        "operations": events,
+        "seconds": time.perf_counter() - begun,
+        "processor_seconds": None,
+        "latencies_us": None,
+        "wrong": None,
+        "bytes": round(grown / events),
+        "note": None,
+    }
 
 
 def first_answer(command: list[str]) -> bytes:

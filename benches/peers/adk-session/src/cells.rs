@@ -18,16 +18,18 @@ use tokio::sync::Mutex;
 use crate::agent;
 use crate::check::Wrong;
 use crate::data::{APP, Origin, State, created, delta, event, keys, origin, user};
-use crate::measure::{Preparation, repeat, resident};
+use crate::measure::{Measured, Preparation, repeat, resident};
 use crate::protocol::{Failure, Request, Result};
 use crate::store::{Database, Store};
 
 /// How many sessions a listing is to find.
-const SESSIONS_OF_A_USER: usize = 20;
-/// How many sessions are made to measure the memory of one.
-const SESSIONS_IN_MEMORY: usize = 1000;
-/// How many tasks write to the shared session.
-const SHARING: usize = 8;
+const SESSIONS_OF_A_USER: usize = 10;
+/// How many events are made at least to measure the memory of one.
+const EVENTS_IN_MEMORY: usize = 10_000;
+/// How many events each task writes to a shared session.
+const SHARED_EVENTS: usize = 25;
+
+const NO_SESSION: &str = "an append takes no session object";
 
 /// Every workload on one store, and what was prepared for later rounds.
 pub(crate) struct Cells {
@@ -93,7 +95,7 @@ impl Cells {
             let store = store.clone();
             async move { create_in(&store, user(task), created()).await.map(drop) }
         };
-        Ok(repeat(request.tasks, request.seconds, step).await?.answer)
+        Ok(repeat(request.tasks, request.seconds, step).await?.0)
     }
 
     async fn append(&self, request: &Request, hot: bool) -> Result<Value> {
@@ -125,11 +127,11 @@ impl Cells {
             let make = move || event((task as i64, number), change(task, number));
             async move { insist(&store, &own[task], &refused, make).await }
         };
-        let measured = repeat(request.tasks, request.seconds, step).await?;
+        let (answer, done) = repeat(request.tasks, request.seconds, step).await?;
         let mut wrong = Wrong { refused: refused.load(Ordering::Relaxed), ..Wrong::default() };
-        let last = |task: usize| change(task, measured.done[task] - 1);
+        let last = |task: usize| change(task, done[task] - 1);
         for (task, session) in sessions.iter().enumerate() {
-            let acknowledged: Vec<Origin> = (0..measured.done[task]).map(|number| (task as i64, number)).collect();
+            let acknowledged: Vec<Origin> = (0..done[task]).map(|number| (task as i64, number)).collect();
             let (stored, state) = self.stored(session, acknowledged.len() + 100).await?;
             let mut expected = last(task).into_iter().filter(|(key, _)| !key.starts_with("app:"));
             let is_there = expected.all(|(key, value)| state.get(&key) == Some(&value));
@@ -140,12 +142,21 @@ impl Cells {
                 wrong.lost += usize::from(!(0..request.tasks).any(|task| last(task).get("app:hot") == found));
             }
         }
-        let note = "an append takes no session object";
-        Ok(with(measured.answer, &[("wrong", wrong.counts()), ("note", json!(note))]))
+        Ok(with(answer, &[("wrong", wrong.counts()), ("note", json!(NO_SESSION))]))
     }
 
-    /// Each task writes keys of its own.
+    /// Each task appends 25 events to one session, with keys of its own. New sessions follow until the time is over.
     async fn append_shared(&self, request: &Request) -> Result<Value> {
+        let (mut wrong, mut measured, begun) = (Wrong::default(), Measured::default(), Instant::now());
+        while measured.count() == 0 || begun.elapsed().as_secs_f64() < request.seconds {
+            self.share(request, &mut wrong, &mut measured).await?;
+        }
+        let attempted = measured.count() + wrong.refused;
+        let more = [("wrong", wrong.counts()), ("attempted", json!(attempted)), ("note", json!(NO_SESSION))];
+        Ok(with(measured.answer(), &more))
+    }
+
+    async fn share(&self, request: &Request, wrong: &mut Wrong, measured: &mut Measured) -> Result<()> {
         let session = self.sessions(1, request.size).await?[0].clone();
         let key = |(writer, number): Origin| format!("key-{writer}-{number}");
         let refused = Arc::new(AtomicUsize::new(0));
@@ -156,16 +167,14 @@ impl Cells {
             let make = move || event(origin, State::from([(key(origin), json!("written"))]));
             async move { insist(&store, &session, &refused, make).await }
         };
-        let measured = repeat(SHARING, request.seconds, step).await?;
-        let of_task = |(task, count): (usize, &usize)| (0..*count).map(move |number| (task as i64, number));
-        let acknowledged: Vec<Origin> = measured.done.iter().enumerate().flat_map(of_task).collect();
+        measured.part(request.tasks, step, |_, done| done == SHARED_EVENTS).await?;
+        let of_task = |task: usize| (0..SHARED_EVENTS).map(move |number| (task as i64, number));
+        let acknowledged: Vec<Origin> = (0..request.tasks).flat_map(of_task).collect();
         let (stored, state) = self.stored(&session, acknowledged.len() * 2 + 100).await?;
-        let lacking: Vec<Origin> =
-            acknowledged.iter().copied().filter(|origin| !state.contains_key(&key(*origin))).collect();
-        let mut wrong = Wrong { refused: refused.load(Ordering::Relaxed), ..Wrong::default() };
-        wrong.compare(&acknowledged, &stored, &lacking);
-        let note = "an append takes no session object";
-        Ok(with(measured.answer, &[("wrong", wrong.counts()), ("note", json!(note))]))
+        let lacking = acknowledged.iter().copied().filter(|origin| !state.contains_key(&key(*origin)));
+        wrong.compare(&acknowledged, &stored, &lacking.collect::<Vec<_>>());
+        wrong.refused += refused.load(Ordering::Relaxed);
+        Ok(())
     }
 
     /// The origins of the last events of a session, in its order, and its state.
@@ -197,7 +206,7 @@ impl Cells {
                 Ok(())
             }
         };
-        let answer = repeat(request.tasks, request.seconds, step).await?.answer;
+        let answer = repeat(request.tasks, request.seconds, step).await?.0;
         let note = is_json.then_some("a session has no JSON of its own: its events and its state by serde_json");
         Ok(with(answer, &[("note", json!(note))]))
     }
@@ -220,7 +229,7 @@ impl Cells {
                 if is_right { Ok(()) } else { Err(Failure::Error(format!("{found} sessions in the listing"))) }
             }
         };
-        Ok(repeat(request.tasks, request.seconds, step).await?.answer)
+        Ok(repeat(request.tasks, request.seconds, step).await?.0)
     }
 
     async fn turn(&self, request: &Request) -> Result<Value> {
@@ -233,39 +242,25 @@ impl Cells {
                 if text == "It is done." { Ok(()) } else { Err(Failure::Error(format!("the agent says '{text}'"))) }
             }
         };
-        Ok(repeat(request.tasks, request.seconds, step).await?.answer)
+        Ok(repeat(request.tasks, request.seconds, step).await?.0)
     }
 
-    /// New sessions whose events were appended one by one.
-    async fn grown(&self, number: usize, events: usize) -> Result<()> {
-        let mut preparation = Preparation::new(number * events.max(1));
-        for _ in 0..number {
-            let identity = self.session(0, created(), &mut preparation).await?;
-            for n in 0..events {
-                let (identity, event) = (identity.clone(), event((0, n), delta((0, n))));
-                self.store.service.append_event_for_identity(AppendEventRequest { identity, event }).await?;
-                preparation.advance(1)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The growth of the database for each event of a session, appended one by one.
+    /// The growth of the database for each event of a session.
     async fn size_on_disk(&self, request: &Request) -> Result<Value> {
         let (before, begun) = (self.store.disk().await?, Instant::now());
-        self.grown(1, request.size).await?;
-        let bytes = (self.store.disk().await? - before) / request.size as f64;
-        Ok(bytes_answer(request.size, begun, bytes))
+        self.sessions(1, request.size).await?;
+        Ok(per_event(request.size, begun, self.store.disk().await? - before))
     }
 
-    /// The growth of the resident memory for each of 1,000 sessions with `size` events.
+    /// The growth of the resident memory for each event, in as many sessions as some ten thousand events take.
     async fn memory(&self, request: &Request) -> Result<Value> {
         if !matches!(self.store.database, Database::Memory) {
             return Err(Failure::Unsupported("this store keeps sessions in a database.".to_owned()));
         }
+        let number = (EVENTS_IN_MEMORY / request.size.max(1)).max(1);
         let (before, begun) = (resident()?, Instant::now());
-        self.grown(SESSIONS_IN_MEMORY, request.size).await?;
-        Ok(bytes_answer(SESSIONS_IN_MEMORY, begun, (resident()? - before) / SESSIONS_IN_MEMORY as f64))
+        self.sessions(number, request.size).await?;
+        Ok(per_event(number * request.size, begun, resident()? - before))
     }
 
     /// Starts this program again, on a store of its own, until it has created a session.
@@ -293,7 +288,7 @@ impl Cells {
                 if is_right { Ok(()) } else { Err(Failure::Error(format!("a cold start answers {answer}"))) }
             }
         };
-        Ok(repeat(1, request.seconds, step).await?.answer)
+        Ok(repeat(1, request.seconds, step).await?.0)
     }
 }
 
@@ -336,14 +331,15 @@ fn text(session: &dyn Session) -> Result<String> {
     Ok(serde_json::to_string(&(names, session.state().all(), events))?)
 }
 
-fn bytes_answer(operations: usize, begun: Instant, bytes: f64) -> Value {
+/// The answer of a cell that counts bytes.
+fn per_event(events: usize, begun: Instant, grown: f64) -> Value {
     json!({
-        "operations": operations,
+        "operations": events,
         "seconds": begun.elapsed().as_secs_f64(),
         "processor_seconds": null,
         "latencies_us": null,
         "wrong": null,
-        "bytes": bytes.round(),
+        "bytes": (grown / events as f64).round(),
         "note": null,
     })
 }

@@ -12,53 +12,84 @@ const PREPARATION: f64 = 45.0;
 /// How many ticks of the processor's clock Linux counts in a second.
 const TICKS: f64 = 100.0;
 
-/// Numbers of a cell, and how many operations each task did.
+/// The numbers of one cell, which may have several parts.
+#[derive(Default)]
 pub(crate) struct Measured {
-    pub(crate) answer: Value,
-    pub(crate) done: Vec<usize>,
+    taken: Vec<Duration>,
+    seconds: f64,
+    used: f64,
 }
 
-/// Lets each task repeat its step until the time is over, and once at least. A step gets the number of its task, and
-/// how many steps the task did before.
-pub(crate) async fn repeat<F, S>(tasks: usize, seconds: f64, step: F) -> Result<Measured>
+impl Measured {
+    /// Lets each task repeat its step until it is over, and once at least; returns how many steps each task did.
+    ///
+    /// A step gets the number of its task, and how many steps the task did before; `is_over` the time since the start,
+    /// and how many the task did.
+    pub(crate) async fn part<F, S>(
+        &mut self,
+        tasks: usize,
+        step: F,
+        is_over: impl Fn(Duration, usize) -> bool + Clone + Send + 'static,
+    ) -> Result<Vec<usize>>
+    where
+        F: Fn(usize, usize) -> S + Clone + Send + 'static,
+        S: Future<Output = Result<()>> + Send + 'static,
+    {
+        let (used, start) = (processor()?, Instant::now());
+        let mut running = JoinSet::new();
+        for task in 0..tasks {
+            let (step, is_over) = (step.clone(), is_over.clone());
+            running.spawn(async move {
+                let mut taken = Vec::new();
+                loop {
+                    let begun = Instant::now();
+                    step(task, taken.len()).await?;
+                    taken.push(begun.elapsed());
+                    if is_over(start.elapsed(), taken.len()) {
+                        return Ok::<_, Failure>((task, taken));
+                    }
+                }
+            });
+        }
+        let mut done = vec![0; tasks];
+        while let Some(ended) = running.join_next().await {
+            let (task, taken) = ended??;
+            done[task] = taken.len();
+            self.taken.extend(taken);
+        }
+        self.seconds += start.elapsed().as_secs_f64();
+        self.used += processor()? - used;
+        Ok(done)
+    }
+
+    /// How many operations were measured.
+    pub(crate) fn count(&self) -> usize {
+        self.taken.len()
+    }
+
+    pub(crate) fn answer(self) -> Value {
+        json!({
+            "operations": self.taken.len(),
+            "seconds": self.seconds,
+            "processor_seconds": self.used,
+            "latencies_us": percentiles(self.taken),
+            "wrong": null,
+            "bytes": null,
+            "note": null,
+        })
+    }
+}
+
+/// Lets each task repeat its step until the time is over, and once at least; returns the answer, and how many steps
+/// each task did.
+pub(crate) async fn repeat<F, S>(tasks: usize, seconds: f64, step: F) -> Result<(Value, Vec<usize>)>
 where
     F: Fn(usize, usize) -> S + Clone + Send + 'static,
     S: Future<Output = Result<()>> + Send + 'static,
 {
-    let limit = Duration::from_secs_f64(seconds);
-    let (used, start) = (processor()?, Instant::now());
-    let mut running = JoinSet::new();
-    for task in 0..tasks {
-        let step = step.clone();
-        running.spawn(async move {
-            let mut taken = Vec::new();
-            loop {
-                let begun = Instant::now();
-                step(task, taken.len()).await?;
-                taken.push(begun.elapsed());
-                if start.elapsed() >= limit {
-                    return Ok::<_, Failure>((task, taken));
-                }
-            }
-        });
-    }
-    let (mut done, mut all) = (vec![0; tasks], Vec::new());
-    while let Some(ended) = running.join_next().await {
-        let (task, taken) = ended??;
-        done[task] = taken.len();
-        all.extend(taken);
-    }
-    let elapsed = start.elapsed().as_secs_f64();
-    let answer = json!({
-        "operations": all.len(),
-        "seconds": elapsed,
-        "processor_seconds": processor()? - used,
-        "latencies_us": percentiles(all),
-        "wrong": null,
-        "bytes": null,
-        "note": null,
-    });
-    Ok(Measured { answer, done })
+    let (mut measured, limit) = (Measured::default(), Duration::from_secs_f64(seconds));
+    let done = measured.part(tasks, step, move |elapsed, _| elapsed >= limit).await?;
+    Ok((measured.answer(), done))
 }
 
 /// Percentiles of durations, in microseconds.

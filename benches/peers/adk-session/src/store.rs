@@ -85,7 +85,7 @@ impl Store {
                 ("PostgresSessionService", "postgres", words)
             }
         };
-        let configuration = format!("{words}; Tokio with all cores, mimalloc, release profile with fat LTO");
+        let configuration = format!("{words}; Tokio with all cores, mimalloc, release profile with thin LTO");
         json!({"system": "adk-session", "service": service, "version": "2.3.0", "store": store, "configuration": configuration})
     }
 
