@@ -32,7 +32,7 @@ class System(Protocol):
         """Gives a session events, numbered from 0, of the writer -1, by the fastest way that reads alike."""
 
     async def grow(self, session: Any, count: int, preparation: Preparation) -> None:
-        """Gives a session events, and leaves everything that so many appends leave."""
+        """Gives a session events, and leaves everything that this many appends leave."""
 
     async def fill_sessions(self, app: str, users: list[str], preparation: Preparation) -> None:
         """Creates a session for each entry, by the fastest way that leaves the same rows."""

@@ -205,7 +205,7 @@ class Workloads:
         return await repeat(request.tasks, request.seconds, step)
 
     async def _grown(self, number: int, events: int) -> list[Any]:
-        """New sessions with everything that so many appends leave."""
+        """New sessions with everything that this many appends leave."""
         preparation, sessions = Preparation(number * events), []
         for _ in range(number):
             session = await self._session(0, preparation)

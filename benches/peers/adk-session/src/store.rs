@@ -86,7 +86,13 @@ impl Store {
             }
         };
         let configuration = format!("{words}; Tokio with all cores, mimalloc, release profile with thin LTO");
-        json!({"system": "adk-session", "service": service, "version": "2.3.0", "store": store, "configuration": configuration})
+        json!({
+            "system": "adk-session",
+            "service": service,
+            "version": "2.3.0",
+            "store": store,
+            "configuration": configuration,
+        })
     }
 
     /// How many bytes the store has on the disk.
