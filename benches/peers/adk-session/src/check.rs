@@ -11,8 +11,8 @@ use crate::data::Origin;
 pub(crate) struct Wrong {
     pub(crate) lost: usize,
     pub(crate) refused: usize,
-    disordered: usize,
-    doubled: usize,
+    pub(crate) disordered: usize,
+    pub(crate) doubled: usize,
 }
 
 impl Wrong {
