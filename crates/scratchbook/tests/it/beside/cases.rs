@@ -85,6 +85,7 @@ impl Cases {
             _ => &["llm"],
         };
         match self.dice.of(kinds) {
+            "llm" if place.depth == 0 && self.dice.one_in(8) => self.followed(&name, place),
             "llm" => self.llm(&name, place),
             "parallel" if self.dice.one_in(4) && !place.is_handed => self.cancelling(&name, place),
             "parallel" => self.parallel(&name, place),
@@ -145,6 +146,17 @@ impl Cases {
         let quick = json!({"kind": "llm", "name": quick, "pause": 40, "script": [{"calls": [["act", ends.clone()]]},
             {"calls": [["act", ends.clone()]]}, {"calls": [["act", ends]]}]});
         json!({"kind": "parallel", "name": name, "sub_agents": [quick, slow]})
+    }
+
+    /// A root that hands over to agents that run in parallel and to one that follows them.
+    fn followed(&mut self, name: &str, place: &mut Place) -> Value {
+        let all = format!("{name}_all");
+        let mut within = Place { depth: 2, is_handed: true, ..place.clone() };
+        let parallel = self.parallel(&format!("{name}_parallel"), &mut within);
+        let next = self.llm(&format!("{name}_next"), &mut within);
+        let sequence = json!({"kind": "sequential", "name": all, "sub_agents": [parallel, next]});
+        json!({"kind": "llm", "name": name, "script": [{"calls": [["transfer_to_agent", {"agent_name": all}]]}],
+            "sub_agents": [sequence]})
     }
 
     fn llm(&mut self, name: &str, place: &mut Place) -> Value {

@@ -6,7 +6,7 @@
 //!   `pause` milliseconds: `text`, in which `<instruction>` stands for the agent's own, and `calls`; or it `fails`, or is
 //!   `empty`. `callbacks` are lists of deeds by kind.
 //! - A deed is what a callback or a call of the tools `act` and `later` (which is long-running) does: it may `set` keys, `copy`
-//!   one to another, save an `artifact`, `escalate`, `transfer`, `skip` the summary, `ask` for consent, `give` an answer, `wait`, and it `fails`.
+//!   one to another, save an `artifact` with a `note`, `look` at a `version` of one, `escalate`, `transfer`, `skip` the summary, `ask` for consent, `give` an answer, `wait`, and it `fails`.
 //! - `agent_tools`: agents that are tools, by their name.
 //! - `plugins`: each has deeds by kind of callback. Around a whole run a deed may `give` an answer to one message (`if`), and
 //!   for each event it may `set` keys and `mark` it.

@@ -59,7 +59,16 @@ async def act(deed, context):
     for key, source in deed.get("copy", {}).items():
         context.state[key] = context.state.get(source, "none")
     if "artifact" in deed:
-        await context.save_artifact(deed["artifact"], types.Part(text=deed["artifact"]))
+        metadata = {"note": deed["note"]} if "note" in deed else None
+        await context.save_artifact(deed["artifact"], types.Part(text=deed["artifact"]), custom_metadata=metadata)
+    if "look" in deed:
+        part = await context.load_artifact(deed["look"], deed.get("version"))
+        found = await context.get_artifact_version(deed["look"], deed.get("version"))
+        return {
+            "text": part and part.text,
+            "version": found and found.version,
+            "metadata": found and found.custom_metadata,
+        }
     if deed.get("escalate"):
         context.actions.escalate = True
     if "transfer" in deed:

@@ -215,7 +215,19 @@ pub(super) async fn act(deed: &Value, context: &CallbackContext) -> Result<Optio
         context.state().set(key, context.state().get_or(source.as_str().unwrap(), "none"))?;
     }
     if let Some(name) = deed["artifact"].as_str() {
-        context.save_artifact(name, Part::text(name)).await?;
+        let metadata = deed["note"].as_str().map(|note| ("note".to_owned(), json!(note)));
+        context.save_artifact_with_metadata(name, Part::text(name), metadata.into_iter().collect()).await?;
+    }
+    if let Some(name) = deed["look"].as_str() {
+        let version = deed["version"].as_u64();
+        let artifact = match version {
+            Some(version) => context.load_artifact_version(name, version).await?,
+            None => context.load_artifact(name).await?,
+        };
+        let found = context.get_artifact_version(name, version).await?;
+        let (number, metadata) = found.map(|found| (found.version, found.custom_metadata)).unzip();
+        let text = artifact.and_then(|artifact| artifact.text);
+        return Ok(Some(json!({"text": text, "version": number, "metadata": metadata})));
     }
     if deed["escalate"] == true {
         context.escalate();

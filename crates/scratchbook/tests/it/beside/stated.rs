@@ -349,8 +349,8 @@ async fn what_google_adk_does_otherwise_is_what_the_documents_say() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What callbacks do is the same with both, a case and its lines.
-const SAME: [(&str, &[&str]); 4] = [
+/// What callbacks and tools do is the same with both, a case and its lines.
+const SAME: [(&str, &[&str]); 5] = [
     (
         r#"{"agent": {"kind": "llm", "name": "root", "script": [{"calls": [["nope", {}]]}],
             "callbacks": {"before_tool": [{"give": "I answer"}], "after_tool": [{"set": {"after": 1}}]}}}"#,
@@ -373,10 +373,23 @@ const SAME: [(&str, &[&str]); 4] = [
             "sub_agents": [{"kind": "llm", "name": "sub", "script": []}]}}"#,
         &["root: wait", "root: my colleague -> sub", "sub: sub is done"],
     ),
+    (
+        r#"{"agent": {"kind": "llm", "name": "root", "callbacks": {"before_agent": [{"artifact": "f", "note": "first"}]},
+            "script": [{"calls": [["act", {"artifact": "f"}]]}, {"calls": [["act", {"look": "f"}],
+                ["act", {"look": "f", "version": 0}], ["act", {"look": "f", "version": 9}], ["act", {"look": "g"}]]}]}}"#,
+        &[
+            "root: f@0",
+            "root: act?",
+            r#"root: act={"done":true} f@1"#,
+            "root: act? act? act? act?",
+            r#"root: act={"text":"f","version":1,"metadata":{}} act={"text":"f","version":0,"metadata":{"note":"first"}} act={"text":null,"version":null,"metadata":null} act={"text":null,"version":null,"metadata":null}"#,
+            "root: root is done",
+        ],
+    ),
 ];
 
 #[tokio::test]
-async fn callbacks_answer_for_missing_tools_and_hand_over_as_with_google_adk() {
+async fn callbacks_answer_hand_over_and_read_artifacts_as_with_google_adk() {
     let cases: Vec<Value> = SAME.iter().map(|(text, _)| case(text)).collect();
     let played = play_theirs(&cases).await;
     for ((case, theirs), (_, expected)) in cases.iter().zip(&played).zip(SAME) {
