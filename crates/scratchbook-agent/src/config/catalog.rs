@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::file::built_in_name;
 use crate::agent::Agent;
 use crate::model::Llm;
 use crate::tool::{GoogleSearchTool, LoadArtifactsTool, Tool, Toolset, exit_loop, get_user_choice, transfer_to_agent};
@@ -188,13 +189,14 @@ impl fmt::Debug for AgentCatalog {
 /// The names of ADK's built-in tools, without `AgentTool`, which has arguments.
 const BUILT_IN: [&str; 5] = ["exit_loop", "get_user_choice", "google_search", "load_artifacts", "transfer_to_agent"];
 
-/// Returns one of ADK's built-in tools. As in ADK, its name has no dots, or the package's.
+/// Returns one of ADK's built-in tools. As in ADK, its name has no dots, or it has those of its package and module. Two
+/// tools have another name in their module.
 fn built_in(name: &str) -> Option<Arc<dyn Tool>> {
-    let tool: Arc<dyn Tool> = match name.strip_prefix("google.adk.tools.").unwrap_or(name) {
+    let tool: Arc<dyn Tool> = match built_in_name(name) {
         "exit_loop" => Arc::new(exit_loop()),
-        "get_user_choice" => Arc::new(get_user_choice()),
+        "get_user_choice" | "get_user_choice_tool" => Arc::new(get_user_choice()),
         "google_search" => Arc::new(GoogleSearchTool::new()),
-        "load_artifacts" => Arc::new(LoadArtifactsTool::new()),
+        "load_artifacts" | "load_artifacts_tool" => Arc::new(LoadArtifactsTool::new()),
         "transfer_to_agent" => Arc::new(transfer_to_agent()),
         _ => return None,
     };

@@ -53,7 +53,7 @@ impl ToolEntry {
     ///
     /// `InvalidArgument` if its arguments are invalid.
     pub(super) fn as_agent_tool(&self) -> Result<Option<AgentToolArgs>> {
-        if !matches!(self.name.as_str(), "AgentTool" | "google.adk.tools.AgentTool") {
+        if built_in_name(&self.name) != "AgentTool" {
             return Ok(None);
         }
         let args = Value::Object(self.args.clone().unwrap_or_default());
@@ -62,6 +62,16 @@ impl ToolEntry {
             .check()
             .map(Some)
     }
+}
+
+/// Returns the name of one of ADK's own tools without its package and module: `google.adk.tools.agent_tool.AgentTool` is
+/// `AgentTool`. Any other name is returned unchanged.
+pub(super) fn built_in_name(name: &str) -> &str {
+    name.strip_prefix("google.adk.tools.").map_or(name, last_part)
+}
+
+fn last_part(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
 }
 
 /// An agent as a tool of another.
@@ -105,12 +115,43 @@ impl AgentFile {
     /// `InvalidArgument` if the text is not an Agent Config; `Unsupported` for fields that have no meaning here.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let fields: Fields = serde_saphyr::from_str(text).map_err(|e| {
-            // The snippet of the file is left out, because it would break the message into lines.
-            let said = e.without_snippet().to_string();
-            let said: Vec<_> = said.split_whitespace().collect();
-            Error::invalid(format!("not an Agent Config: {}", said.join(" ")))
+            // A class of the user's own has fields of its own, so the class explains more than the unknown field.
+            let class = serde_saphyr::from_str(text).ok().and_then(|field: ClassField| field.class().err());
+            class.unwrap_or_else(|| {
+                // The snippet of the file is left out, because it would break the message into lines.
+                let said = e.without_snippet().to_string();
+                let said: Vec<_> = said.split_whitespace().collect();
+                Error::invalid(format!("not an Agent Config: {}", said.join(" ")))
+            })
         })?;
         fields.check()
+    }
+}
+
+/// The field that selects the class.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ClassField {
+    agent_class: Option<String>,
+}
+
+impl ClassField {
+    /// Returns the agent's class. The file may write it with ADK's package and module.
+    fn class(&self) -> Result<AgentClass> {
+        let class = self.agent_class.as_deref().unwrap_or_default();
+        match class.strip_prefix("google.adk.agents.").map_or(class, last_part) {
+            "" | "Agent" | "LlmAgent" => Ok(AgentClass::Llm),
+            "SequentialAgent" => Ok(AgentClass::Sequential),
+            "ParallelAgent" => Ok(AgentClass::Parallel),
+            "LoopAgent" => Ok(AgentClass::Loop),
+            _ => Err(Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "the agent class '{class}' is not known; there are LlmAgent, SequentialAgent, ParallelAgent and \
+                     LoopAgent, and an agent in code is named by a sub agent's 'code'"
+                ),
+            )),
+        }
     }
 }
 
@@ -135,12 +176,12 @@ struct Fields {
     input_schema: Option<IgnoredAny>,
     output_schema: Option<IgnoredAny>,
     generate_content_config: Option<GenerateContentConfig>,
-    before_agent_callbacks: Option<IgnoredAny>,
-    after_agent_callbacks: Option<IgnoredAny>,
-    before_model_callbacks: Option<IgnoredAny>,
-    after_model_callbacks: Option<IgnoredAny>,
-    before_tool_callbacks: Option<IgnoredAny>,
-    after_tool_callbacks: Option<IgnoredAny>,
+    before_agent_callbacks: Option<Vec<IgnoredAny>>,
+    after_agent_callbacks: Option<Vec<IgnoredAny>>,
+    before_model_callbacks: Option<Vec<IgnoredAny>>,
+    after_model_callbacks: Option<Vec<IgnoredAny>>,
+    before_tool_callbacks: Option<Vec<IgnoredAny>>,
+    after_tool_callbacks: Option<Vec<IgnoredAny>>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -189,7 +230,7 @@ struct SubAgentField {
 
 impl Fields {
     fn check(self) -> Result<AgentFile> {
-        let class = self.class()?;
+        let class = ClassField { agent_class: self.agent_class.clone() }.class()?;
         self.check_supported()?;
         self.check_class(class)?;
         // A negative number means no iterations, as in ADK.
@@ -216,38 +257,18 @@ impl Fields {
         })
     }
 
-    /// Returns the agent's class. The file may write it with ADK's package name.
-    fn class(&self) -> Result<AgentClass> {
-        let class = self.agent_class.as_deref().unwrap_or_default();
-        let name = if class.starts_with("google.adk.agents.") { class.rsplit('.').next() } else { Some(class) };
-        match name.unwrap_or_default() {
-            "" | "LlmAgent" => Ok(AgentClass::Llm),
-            "SequentialAgent" => Ok(AgentClass::Sequential),
-            "ParallelAgent" => Ok(AgentClass::Parallel),
-            "LoopAgent" => Ok(AgentClass::Loop),
-            _ => Err(Error::new(
-                ErrorKind::Unsupported,
-                format!(
-                    "the agent class '{class}' is not known; there are LlmAgent, SequentialAgent, ParallelAgent and \
-                     LoopAgent, and an agent in code is named by a sub agent's 'code'"
-                ),
-            )),
-        }
-    }
-
     /// Refuses fields that would have no effect.
     fn check_supported(&self) -> Result<()> {
-        macro_rules! refuse {
-            ($($field:ident),*) => {$(
-                if self.$field.is_some() {
-                    return Err(unsupported(stringify!($field)));
-                }
-            )*};
+        macro_rules! given {
+            ($is_given:ident: $($field:ident),*) => {
+                [$((stringify!($field), self.$field.as_ref().is_some_and($is_given))),*]
+            };
         }
-        refuse!(
-            model_code,
-            input_schema,
-            output_schema,
+        let has_value = |_: &IgnoredAny| true;
+        let has_entries = |callbacks: &Vec<IgnoredAny>| !callbacks.is_empty();
+        let fields = given!(has_value: model_code, input_schema, output_schema);
+        let callbacks = given!(
+            has_entries:
             before_agent_callbacks,
             after_agent_callbacks,
             before_model_callbacks,
@@ -255,7 +276,10 @@ impl Fields {
             before_tool_callbacks,
             after_tool_callbacks
         );
-        Ok(())
+        match fields.into_iter().chain(callbacks).find(|(_, is_given)| *is_given) {
+            Some((field, _)) => Err(unsupported(field)),
+            None => Ok(()),
+        }
     }
 
     /// Refuses fields that belong to another class.

@@ -169,7 +169,7 @@ impl Loader<'_> {
     /// Returns the agent that a file names.
     fn find(&mut self, reference: &Reference, path: &Path, model: Option<&str>) -> Result<Arc<dyn Agent>> {
         match reference {
-            Reference::File(file) => self.load(&path.with_file_name(file), model),
+            Reference::File(file) => self.load(&beside(path, file)?, model),
             Reference::Code(name) => self.catalog.find_agent(name),
         }
     }
@@ -229,6 +229,17 @@ impl Loader<'_> {
         }
         agent.build()
     }
+}
+
+/// Returns the path of a file that another file names. As in ADK, it is in the folder of that file, or below.
+fn beside(path: &Path, file: &str) -> Result<PathBuf> {
+    let named = path.with_file_name(file);
+    let found = named.canonicalize().map_err(|e| file_error(&named, &e))?;
+    if Path::new(file).is_absolute() || !path.parent().is_some_and(|folder| found.starts_with(folder)) {
+        let message = format!("'{file}' is not in the folder of the file that names it, or below; move it there");
+        return Err(Error::invalid(message));
+    }
+    Ok(found)
 }
 
 fn file_error(path: &Path, error: &std::io::Error) -> Error {

@@ -1,5 +1,9 @@
 //! Agents from files of ADK's Agent Config.
 
+#[cfg(feature = "mcp")]
+mod google_adk;
+mod samples;
+
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -148,6 +152,48 @@ async fn what_shapes_requests_comes_from_the_file() {
 }
 
 #[test]
+fn names_of_adks_own_may_have_their_package_and_module() {
+    let tools = [
+        ("google.adk.tools.exit_loop_tool.exit_loop", "exit_loop"),
+        ("google.adk.tools.get_user_choice_tool.get_user_choice_tool", "get_user_choice"),
+        ("google.adk.tools.google_search_tool.google_search", "google_search"),
+        ("google.adk.tools.load_artifacts_tool.load_artifacts_tool", "load_artifacts"),
+        ("google.adk.tools.transfer_to_agent_tool.transfer_to_agent", "transfer_to_agent"),
+    ];
+    for class in ["Agent", "google.adk.agents.Agent", "google.adk.agents.llm_agent.LlmAgent"] {
+        for (name, found) in tools {
+            let text = format!("name: a\nmodel: echo\nagent_class: {class}\ntools:\n- name: {name}\n");
+            let agent = root(&text).load().unwrap();
+            assert_eq!(agent.as_llm_agent().unwrap().tools()[0].declaration().name, found);
+        }
+    }
+    let tool = "{name: google.adk.tools.agent_tool.AgentTool, args: {agent: {code: library.custom}}}";
+    root(&format!("name: a\nmodel: echo\ntools: [{tool}]")).load().unwrap();
+}
+
+#[test]
+fn a_list_of_callbacks_without_entries_has_no_meaning() {
+    root("name: a\nmodel: echo\nbefore_tool_callbacks: []\nafter_agent_callbacks: []").load().unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn no_file_leads_out_of_the_folder_of_the_file_that_names_it() {
+    let outside = root("name: outside\nmodel: echo");
+    let inside = root("name: a\nmodel: echo\nsub_agents:\n- config_path: linked.yaml");
+    std::os::unix::fs::symlink(outside.root(), inside.0.path().join("linked.yaml")).unwrap();
+    let files = [outside.root().display().to_string(), "linked.yaml".to_owned(), "below/../linked.yaml".to_owned()];
+    fs::create_dir(inside.0.path().join("below")).unwrap();
+    for file in files {
+        let text = format!("name: a\nmodel: echo\nsub_agents:\n- config_path: {file}");
+        fs::write(inside.root(), text).unwrap();
+        let error = inside.load().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{file}: {error}");
+        assert!(error.to_string().contains("is not in the folder of the file"), "{error}");
+    }
+}
+
+#[test]
 fn a_model_is_inherited_from_the_agent_above_or_is_the_default() {
     let files = Files::new(&[
         ("root_agent.yaml", "name: above\nmodel: echo\nsub_agents:\n  - config_path: below.yaml\n"),
@@ -238,6 +284,17 @@ fn what_is_refused_is_named_with_its_file() {
             ErrorKind::InvalidArgument,
             "below itself",
         ),
+        ("name: a\nmodel: echo\nsub_agents:\n  - config_path: ../none.yaml", ErrorKind::NotFound, "none.yaml"),
+        (
+            "name: a\nmodel: echo\nsub_agents:\n  - config_path: ..",
+            ErrorKind::InvalidArgument,
+            "'..' is not in the folder",
+        ),
+        (
+            "name: a\nmodel: echo\nsub_agents:\n  - config_path: /",
+            ErrorKind::InvalidArgument,
+            "'/' is not in the folder",
+        ),
         ("name: a\nmodel: echo\noutput_schema: {name: lib.City}", ErrorKind::Unsupported, "'output_schema'"),
         ("name: a\nmodel: echo\nbefore_model_callbacks: [{name: lib.f}]", ErrorKind::Unsupported, "callbacks"),
         ("name: a\nmodel: echo\ninclude_contents: some", ErrorKind::InvalidArgument, "some"),
@@ -245,6 +302,7 @@ fn what_is_refused_is_named_with_its_file() {
         ("name: a\nmodel: echo\ngenerate_content_config: {top_p: .nan}", ErrorKind::InvalidArgument, "'top_p'"),
         ("name: a\nagent_class: LoopAgent\ninclude_contents: none", ErrorKind::InvalidArgument, "'include_contents'"),
         ("name: a\nagent_class: my_library.MyAgent", ErrorKind::Unsupported, "'my_library.MyAgent'"),
+        ("name: a\nagent_class: my_library.MyAgent\nown: 1", ErrorKind::Unsupported, "'my_library.MyAgent'"),
         ("name: a\nagent_class: SequentialAgent\nmodel: echo", ErrorKind::InvalidArgument, "'model'"),
         ("name: a\nmodel: echo\nmax_iterations: 2", ErrorKind::InvalidArgument, "'max_iterations'"),
         ("name: a\nmodel: echo\noutput_key: 'user:'", ErrorKind::InvalidArgument, "output key"),
