@@ -40,13 +40,11 @@ pub(crate) async fn run(server: StdioConnectionParams, database: &str) -> Result
         .toolset(tools.clone())
         .output_key("user:last_sum")
         .build()?;
-
     let ask = LlmResponse::call("adder", json!({"request": "What is 2 + 3?"}));
     let teacher = LlmAgent::builder("teacher")
         .model(ScriptedLlm::new([ask, "It is five.".into()]))
         .tool(AgentTool::new(adder)?)
         .build()?;
-
     let store = connect(database).await?;
     let runner = Runner::builder("school", teacher, store.sessions).plugin(CountCalls).auto_create_session().build()?;
     runner.run("alice", "session1", "2 + 3?").try_collect::<Vec<_>>().await?;

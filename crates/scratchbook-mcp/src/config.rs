@@ -48,7 +48,7 @@ struct Args {
     sse_connection_params: Option<Value>,
     tool_filter: Option<Vec<String>>,
     tool_name_prefix: Option<String>,
-    tool_list_cache_ttl_seconds: Option<Value>,
+    tool_list_cache_ttl_seconds: Option<f64>,
     auth_scheme: Option<Value>,
     auth_credential: Option<Value>,
     credential_key: Option<Value>,
@@ -94,27 +94,29 @@ fn toolset(args: &Map<String, Value>, policy: McpConfigPolicy) -> Result<Configu
     if let Some(prefix) = args.tool_name_prefix {
         builder = builder.tool_name_prefix(prefix);
     }
+    if let Some(time) = seconds("tool_list_cache_ttl_seconds", args.tool_list_cache_ttl_seconds)? {
+        builder = builder.tool_list_cache_ttl(time);
+    }
     Ok(ConfiguredTool::Toolset(Arc::new(builder.build()?)))
 }
 
 impl Args {
     /// Refuses arguments that would have no effect.
     fn check_supported(&self) -> Result<()> {
+        let sse =
+            "the protocol has deprecated it; use 'streamable_http_connection_params', which most servers have too";
+        let auth = "put the server's key into the 'headers' of 'streamable_http_connection_params'";
         let unsupported = [
-            ("sse_connection_params", self.sse_connection_params.is_some()),
-            ("tool_list_cache_ttl_seconds", self.tool_list_cache_ttl_seconds.is_some()),
-            ("auth_scheme", self.auth_scheme.is_some()),
-            ("auth_credential", self.auth_credential.is_some()),
-            ("credential_key", self.credential_key.is_some()),
-            ("use_mcp_resources: true", self.use_mcp_resources == Some(true)),
+            ("sse_connection_params", self.sse_connection_params.is_some(), sse),
+            ("auth_scheme", self.auth_scheme.is_some(), auth),
+            ("auth_credential", self.auth_credential.is_some(), auth),
+            ("credential_key", self.credential_key.is_some(), auth),
+            ("use_mcp_resources: true", self.use_mcp_resources == Some(true), "leave it out; only tools are read"),
         ];
-        match unsupported.iter().find(|(_, is_given)| *is_given) {
-            Some((name, _)) => Err(Error::new(
-                ErrorKind::Unsupported,
-                format!(
-                    "'{name}' is not supported; leave it out. A server over HTTP is 'streamable_http_connection_params'"
-                ),
-            )),
+        match unsupported.iter().find(|(_, is_given, _)| *is_given) {
+            Some((name, _, cure)) => {
+                Err(Error::new(ErrorKind::Unsupported, format!("'{name}' is not supported: {cure}")))
+            }
             None => Ok(()),
         }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, Implementation, PaginatedRequestParams,
@@ -33,6 +33,9 @@ pub(crate) struct Connection {
     pub(crate) limits: McpLimits,
     secrets: Secrets,
     session: Mutex<Option<Arc<Session>>>,
+    /// How long a list of tools is used again.
+    list_ttl: Option<Duration>,
+    listed: Mutex<Option<(Instant, Vec<Tool>)>>,
 }
 
 /// An open session.
@@ -44,13 +47,26 @@ struct Session {
 }
 
 impl Connection {
-    pub(crate) fn new(params: McpConnectionParams, limits: McpLimits) -> Self {
+    pub(crate) fn new(params: McpConnectionParams, limits: McpLimits, list_ttl: Option<Duration>) -> Self {
         let secrets = Secrets::of(&params);
-        Self { params, limits, secrets, session: Mutex::new(None) }
+        Self { params, limits, secrets, session: Mutex::new(None), list_ttl, listed: Mutex::new(None) }
     }
 
-    /// Returns all tools that the server lists. If this fails, it is tried once again on a new session.
+    /// Returns all tools that the server lists, or has listed within the time for which a list is used again.
     pub(crate) async fn list_tools(&self) -> Result<Vec<Tool>> {
+        let Some(ttl) = self.list_ttl else { return self.list().await };
+        if let Some((listed_at, tools)) = &*self.listed.lock().await
+            && listed_at.elapsed() < ttl
+        {
+            return Ok(tools.clone());
+        }
+        let tools = self.list().await?;
+        *self.listed.lock().await = Some((Instant::now(), tools.clone()));
+        Ok(tools)
+    }
+
+    /// Asks the server for its tools. If this fails, it is tried once again on a new session.
+    async fn list(&self) -> Result<Vec<Tool>> {
         match self.list_once().await {
             Err(error) if error.is_retryable() => {
                 // The server may have been restarted and not know the session, so that it gives no answer.
@@ -75,6 +91,7 @@ impl Connection {
 
     /// Ends the session. A later call opens a new one.
     pub(crate) async fn close(&self) {
+        *self.listed.lock().await = None;
         let session = self.session.lock().await.take();
         if let Some(session) = session {
             session.service.cancellation_token().cancel();

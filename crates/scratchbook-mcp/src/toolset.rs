@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -63,6 +64,7 @@ impl McpToolset {
             limits: McpLimits::default(),
             filter: None,
             prefix: None,
+            list_ttl: None,
             needs_confirmation: false,
         }
     }
@@ -123,6 +125,7 @@ pub struct McpToolsetBuilder {
     limits: McpLimits,
     filter: Option<BTreeSet<String>>,
     prefix: Option<String>,
+    list_ttl: Option<Duration>,
     needs_confirmation: bool,
 }
 
@@ -136,6 +139,13 @@ impl McpToolsetBuilder {
     /// Puts a prefix and `_` before the name of each tool, so that tools of two servers can have the same name.
     pub fn tool_name_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = Some(prefix.into()).filter(|prefix| !prefix.is_empty());
+        self
+    }
+
+    /// Uses the server's list of tools again for this time. Without it, each turn of an agent lists the tools. Tools that the
+    /// server adds or removes in the meantime go unnoticed.
+    pub fn tool_list_cache_ttl(mut self, time: Duration) -> Self {
+        self.list_ttl = Some(time);
         self
     }
 
@@ -164,8 +174,8 @@ impl McpToolsetBuilder {
             McpConnectionParams::Stdio(_) => {}
             McpConnectionParams::StreamableHttp(params) => http::check(params)?,
         }
-        let Self { params, limits, filter, prefix, needs_confirmation } = self;
-        let connection = Arc::new(Connection::new(params, limits));
+        let Self { params, limits, filter, prefix, list_ttl, needs_confirmation } = self;
+        let connection = Arc::new(Connection::new(params, limits, list_ttl));
         Ok(McpToolset { connection, filter, prefix, needs_confirmation })
     }
 }

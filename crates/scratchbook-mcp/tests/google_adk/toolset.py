@@ -43,6 +43,7 @@ async def main():
         connection_params=connection(),
         tool_filter=task.get("filter"),
         tool_name_prefix=task.get("prefix"),
+        require_confirmation=task.get("confirmation", False),
     )
     agent = LlmAgent(name="caller", model=Script(model="scripted"), tools=[tools])
     runner = InMemoryRunner(agent=agent, app_name="app")

@@ -30,6 +30,7 @@ fn a_file_names_servers_by_address_and_by_program() {
     streamable_http_connection_params: {url: 'https://mcp.example/mcp', headers: {X-Key: abc}, timeout: 2.5}
     tool_filter: [search, fetch]
     tool_name_prefix: web
+    tool_list_cache_ttl_seconds: 60
 - name: exit_loop
 ";
     let agent = load(remote, McpConfigPolicy::RemoteOnly).unwrap();
@@ -59,8 +60,13 @@ fn arguments_without_effect_are_refused() {
         (&format!("{{{url}, stdio_server_params: {{command: a}}}}"), ErrorKind::InvalidArgument, "exactly one of"),
         (&format!("{{{url}, use_mcp_resources: true}}"), ErrorKind::Unsupported, "use_mcp_resources"),
         (&format!("{{{url}, auth_scheme: {{type: apiKey}}}}"), ErrorKind::Unsupported, "auth_scheme"),
+        (&format!("{{{url}, tool_list_cache_ttl_seconds: 0}}"), ErrorKind::InvalidArgument, "greater than 0"),
         (&format!("{{{url}, tool_filtre: [a]}}"), ErrorKind::InvalidArgument, "tool_filtre"),
-        ("{sse_connection_params: {url: 'http://mcp.example'}}", ErrorKind::Unsupported, "sse_connection_params"),
+        (
+            "{sse_connection_params: {url: 'http://mcp.example'}}",
+            ErrorKind::Unsupported,
+            "use 'streamable_http_connection_params'",
+        ),
         (
             "{streamable_http_connection_params: {url: 'http://mcp.example', timeout: -1}}",
             ErrorKind::InvalidArgument,

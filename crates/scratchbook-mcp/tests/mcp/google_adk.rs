@@ -100,3 +100,11 @@ async fn filter_prefix_and_environment_of_mcp_everything_are_as_in_google_adk() 
     let asked = [("every_get-env", json!({})), ("echo", json!({"message": "no prefix"}))];
     compare(tools, &asked, task).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_that_wait_for_the_users_consent_are_as_in_google_adk() {
+    let args = [everything().to_string_lossy().into_owned(), "stdio".to_owned()];
+    let task = json!({"command": "node", "args": args, "confirmation": true});
+    let tools = McpToolset::builder(over_stdio()).require_confirmation();
+    compare(tools, &[("echo", json!({"message": "Hello"})), ("get-sum", json!({"a": 1, "b": 2}))], task).await;
+}

@@ -1,16 +1,17 @@
 //! Servers that misbehave: what they can cost, and what errors about them say.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use scratchbook::mcp::{McpLimits, McpToolset, StdioConnectionParams, StreamableHttpConnectionParams};
 use scratchbook::{Error, ErrorKind};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::run::calls;
 
-/// Starts a server whose answer to each method is the function's.
+/// Starts a server whose answer to each request is the function's. A request has its `headers`, by names in lower case.
 async fn serve(answer: fn(&Value) -> Value) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp?key=secret-in-the-address", listener.local_addr().unwrap());
@@ -26,22 +27,24 @@ async fn serve(answer: fn(&Value) -> Value) -> String {
 async fn handle(stream: TcpStream, answer: fn(&Value) -> Value) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
     loop {
-        let mut length = 0;
+        let mut headers = Map::new();
         loop {
             let mut line = String::new();
             if stream.read_line(&mut line).await? == 0 {
                 return Ok(());
             }
-            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
+            if let Some((name, value)) = line.split_once(':') {
+                headers.insert(name.to_lowercase(), value.trim().into());
             }
             if line == "\r\n" {
                 break;
             }
         }
+        let length = headers.get("content-length").and_then(Value::as_str).map_or(0, |length| length.parse().unwrap());
         let mut body = vec![0; length];
         stream.read_exact(&mut body).await?;
-        let request: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let mut request: Value = serde_json::from_slice(&body).unwrap_or_else(|_| json!({}));
+        request["headers"] = headers.into();
         let (status, body) = match request.get("id") {
             None => ("202 Accepted", String::new()),
             Some(id) => {
@@ -120,6 +123,58 @@ async fn an_error_repeats_no_secret_and_is_cut() {
     let error = failure(&url.await).await;
     assert!(error.to_string().len() < 2000, "{error}");
     assert!(error.to_string().contains("not with [secret] or [secret]"), "{error}");
+}
+
+#[tokio::test]
+async fn fixed_headers_are_sent_with_every_request() {
+    let url = serve(|request| match request["headers"]["x-key"].as_str() {
+        Some("my-key") => after_greeting(request, |method| match method {
+            "tools/list" => json!({"result": {"tools": [tool("open")]}}),
+            _ => json!({"result": {"content": [{"type": "text", "text": "opened"}]}}),
+        }),
+        key => json!({"error": {"code": -32000, "message": format!("the key is {key:?}")}}),
+    });
+    let params = StreamableHttpConnectionParams::new(url.await).with_header("X-Key", "my-key");
+    let run = calls(&McpToolset::new(params).unwrap(), &[("open", json!({}))]).await.unwrap();
+    assert_eq!(run.responses(), [json!({"content": [{"type": "text", "text": "opened"}], "isError": false})]);
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_in_time_is_given_up() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let params = StreamableHttpConnectionParams::new(format!("http://{}/mcp", silent.local_addr().unwrap()))
+        .with_timeout(Duration::from_millis(100));
+    let begun = Instant::now();
+    let error = calls(&McpToolset::new(params).unwrap(), &[]).await.err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("takes longer than 100ms to connect"), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(10));
+}
+
+/// How often the next test's server was asked for its tools.
+static LISTED: AtomicUsize = AtomicUsize::new(0);
+
+#[tokio::test]
+async fn a_list_of_tools_is_used_again_for_its_time_and_not_after_the_toolset_was_closed() {
+    let url = serve(|request| {
+        after_greeting(request, |_| {
+            let name = format!("tool{}", LISTED.fetch_add(1, Ordering::Relaxed));
+            json!({"result": {"tools": [tool(&name)]}})
+        })
+    })
+    .await;
+    let shown = async |tools: &McpToolset| calls(tools, &[]).await.unwrap().requests[0].tools[0].name.clone();
+    let each_turn = McpToolset::new(StreamableHttpConnectionParams::new(&url)).unwrap();
+    assert_eq!([shown(&each_turn).await, shown(&each_turn).await], ["tool0", "tool1"]);
+    let builder = McpToolset::builder(StreamableHttpConnectionParams::new(&url));
+    let kept = builder.clone().tool_list_cache_ttl(Duration::from_secs(600)).build().unwrap();
+    assert_eq!([shown(&kept).await, shown(&kept).await], ["tool2", "tool2"]);
+    kept.close().await;
+    assert_eq!(shown(&kept).await, "tool3");
+    let short = builder.tool_list_cache_ttl(Duration::from_millis(1)).build().unwrap();
+    assert_eq!(shown(&short).await, "tool4");
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    assert_eq!(shown(&short).await, "tool5");
 }
 
 #[tokio::test]

@@ -1,10 +1,13 @@
 //! A real server, `@modelcontextprotocol/server-everything`, as a process and over HTTP.
 
+use std::ops::ControlFlow;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use scratchbook::ErrorKind;
+use futures_util::TryStreamExt;
 use scratchbook::mcp::{McpLimits, McpToolset, StdioConnectionParams, StreamableHttpConnectionParams};
+use scratchbook::prelude::*;
 use serde_json::json;
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
@@ -111,6 +114,77 @@ async fn a_call_that_is_given_up_does_not_hold_up_the_next() {
     tools.close().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_over_http_takes_no_longer_than_its_time() {
+    let server = HttpServer::start().await;
+    let params = StreamableHttpConnectionParams::new(&server.url).with_read_timeout(Duration::from_millis(300));
+    let tools = McpToolset::new(params).unwrap();
+    let asked = [("trigger-long-running-operation", json!({"duration": 30, "steps": 2}))];
+    let begun = Instant::now();
+    let responses = calls(&tools, &asked).await.unwrap().responses();
+    let error = responses[0]["error"].as_str().unwrap();
+    assert!(error.contains("takes longer than 300ms to answer"), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_needs_consent_is_made_when_the_user_agrees() {
+    let tools = McpToolset::builder(over_stdio()).require_confirmation().build().unwrap();
+    let call = LlmResponse::call("echo", json!({"message": "Hello"}));
+    let agent =
+        LlmAgent::builder("caller").model(ScriptedLlm::new([call, "Done.".into()])).toolset(tools.clone()).build();
+    let runner = Runner::builder("app", agent.unwrap(), InMemorySessionService::new()).auto_create_session();
+    let runner = runner.build().unwrap();
+    let events: Vec<_> = runner.run("alice", "s1", "Go.").try_collect().await.unwrap();
+    let request = events
+        .iter()
+        .flat_map(Event::function_calls)
+        .find(|call| call.name.as_deref() == Some("adk_request_confirmation"));
+    let answer = json!({"functionResponse": {
+        "id": request.unwrap().id, "name": "adk_request_confirmation", "response": {"confirmed": true},
+    }});
+    let answer = Content::new("user", vec![serde_json::from_value(answer).unwrap()]);
+    let events: Vec<_> = runner.run("alice", "s1", RunRequest::message(answer)).try_collect().await.unwrap();
+    let response = json!(events[0].function_responses().next().unwrap().response);
+    assert_eq!(response, json!({"content": [{"type": "text", "text": "Echo: Hello"}], "isError": false}));
+    tools.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_callbacks_write_beside_calls_is_kept_of_those_that_succeed_and_in_their_order() {
+    let limits = McpLimits { answer_bytes: 1000, ..McpLimits::default() };
+    let tools = McpToolset::builder(over_stdio()).limits(limits).build().unwrap();
+    let asked = [
+        ("echo", json!({"message": "Hello"})),
+        ("get-tiny-image", json!({})), // its answer is too long
+        ("get-sum", json!({"a": 1, "b": 2})),
+    ];
+    let agent = LlmAgent::builder("caller")
+        .model(ScriptedLlm::new([LlmResponse::calls(asked), "Done.".into()]))
+        .toolset(tools.clone())
+        .before_tool(|context, call| async move {
+            if call.name == "echo" {
+                tokio::time::sleep(Duration::from_millis(200)).await; // so that it is the last one to write
+            }
+            context.state().set("last", &call.name)?;
+            context.state().set("temp:last", &call.name)?;
+            context.state().set(format!("user:called_{}", call.name), true)?;
+            Ok(ControlFlow::Continue(call))
+        })
+        .build()
+        .unwrap();
+    let sessions = Arc::new(InMemorySessionService::new());
+    let runner = Runner::builder("app", agent, Arc::clone(&sessions)).auto_create_session().build().unwrap();
+    let events: Vec<_> = runner.run("alice", "s1", "Go.").try_collect().await.unwrap();
+    let kept = json!({"last": "get-sum", "user:called_echo": true, "user:called_get-sum": true});
+    assert_eq!(json!(events[1].actions.state_delta), kept);
+    assert!(!json!(events).to_string().contains("temp:"));
+    let key = SessionKey::new("app", "alice", "s1").unwrap();
+    let stored = sessions.get_session(&key, &GetSessionConfig::default()).await.unwrap().unwrap();
+    assert_eq!(json!(stored.state()), kept);
+    tools.close().await;
+}
+
 fn is_alive(pid: &str) -> bool {
     std::process::Command::new("kill").args(["-0", pid]).stderr(Stdio::null()).status().unwrap().success()
 }
@@ -124,4 +198,5 @@ async fn the_program_in_the_book_runs_on_sqlite() {
     let (page, program) = (include_str!("../../../../docs/agents/mcp.md"), include_str!("../../examples/composed.rs"));
     let (_, program) = program.split_once("\n\n").unwrap();
     assert!(page.contains(program), "the page has another program");
+    assert!(program.lines().count() <= 60, "the program is too long for the book");
 }
