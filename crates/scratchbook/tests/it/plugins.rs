@@ -114,6 +114,7 @@ impl Plugin for Noting {
 fn failing_tool() -> FunctionTool {
     FunctionTool::new("act", "Fails.", |_: Args, context: ToolContext| async move {
         context.state().set("written", true)?;
+        context.state().set("temp:written", true)?;
         context.escalate();
         Err::<(), _>(Error::new(ErrorKind::Unavailable, "not now"))
     })
@@ -329,8 +330,9 @@ async fn nothing_of_a_failed_tool_remains_beside_what_callbacks_write_about_it()
                 Ok(ControlFlow::Continue(call))
             })
             .on_tool_error(move |context, call, error| async move {
-                let seen = json!([context.state().get("written"), call.name, error.kind().as_str()]);
-                context.state().set("seen", seen)?;
+                let written = context.state().get("written").or_else(|| context.state().get("temp:written"));
+                context.state().set("seen", json!([written, call.name, error.kind().as_str()]))?;
+                context.state().set("temp:failed", &call.name)?;
                 Ok(answers.then(|| json!({"status": "later"})))
             })
             .build()
@@ -342,7 +344,79 @@ async fn nothing_of_a_failed_tool_remains_beside_what_callbacks_write_about_it()
         let answer = json!(events[1].function_responses().next().unwrap().response);
         let expected = if answers { json!({"status": "later"}) } else { json!({"error": "not now"}) };
         assert_eq!(answer, expected);
+        assert!(!json!(events).to_string().contains("temp:"));
     }
+}
+
+/// Writes wherever a plugin can write around a call, and answers for a failed tool.
+#[derive(Debug)]
+struct Writing;
+
+impl Writing {
+    fn write(context: &ToolContext, call: &ToolCall, kind: &str) -> Result<()> {
+        let state = context.state();
+        state.set(format!("{kind} {}", call.args["k"]), true)?;
+        state.set(format!("temp:{kind}"), true)?;
+        state.set("last", kind)
+    }
+}
+
+#[async_trait::async_trait]
+impl Plugin for Writing {
+    fn name(&self) -> &str {
+        "writing"
+    }
+
+    async fn before_tool(&self, context: ToolContext, call: ToolCall) -> Result<ControlFlow<Value, ToolCall>> {
+        Self::write(&context, &call, "before")?;
+        Ok(ControlFlow::Continue(call))
+    }
+
+    async fn after_tool(
+        &self,
+        context: ToolContext,
+        call: &ToolCall,
+        answer: Value,
+    ) -> Result<ControlFlow<Value, Value>> {
+        Self::write(&context, call, "after")?;
+        Ok(ControlFlow::Continue(answer))
+    }
+
+    async fn on_tool_error(&self, context: ToolContext, call: &ToolCall, _: &Error) -> Result<Option<Value>> {
+        tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+        Self::write(&context, call, "error")?;
+        Ok((call.args["k"] == 1).then(|| json!("answered")))
+    }
+
+    async fn on_event(&self, _: InvocationContext, mut event: Event) -> Result<ControlFlow<Event, Event>> {
+        event.actions.state_delta = event.actions.state_delta.with("temp:event", true)?;
+        Ok(ControlFlow::Continue(event))
+    }
+}
+
+#[tokio::test]
+async fn the_state_rules_hold_for_what_plugins_write_around_calls() {
+    let tool = FunctionTool::new("act", "Acts.", |args: Args, context: ToolContext| async move {
+        context.state().set(format!("tool {}", args["k"]), true)?;
+        match args["k"] == 3 {
+            true => Ok(json!("ok")),
+            false => Err(Error::internal("no")),
+        }
+    });
+    // The first call is answered for, the second fails, the third succeeds before both have ended.
+    let calls = LlmResponse::calls([1, 2, 3].map(|k| ("act", json!({"k": k}))));
+    let agent = LlmAgent::builder("root").model(ScriptedLlm::new([calls, "done".into()])).tool(tool).build().unwrap();
+    let sessions = Arc::new(InMemorySessionService::new());
+    let runner = Runner::builder("app", agent, Arc::clone(&sessions)).plugin(Writing).auto_create_session();
+    let events: Vec<_> = runner.build().unwrap().run("u", "s", "go").try_collect().await.unwrap();
+    let kept = json!({"error 1": true, "after 1": true, "error 2": true,
+        "before 3": true, "tool 3": true, "after 3": true, "last": "after"});
+    assert_eq!(json!(events[1].actions.state_delta), kept);
+    let key = SessionKey::new("app", "u", "s").unwrap();
+    let stored = sessions.get_session(&key, &GetSessionConfig::default()).await.unwrap().unwrap();
+    assert_eq!(json!(stored.state()), kept);
+    let stored: Vec<_> = stored.events().iter().map(|event| json!(event.as_ref())).collect();
+    assert!(!json!([json!(events), json!(stored)]).to_string().contains("temp:"));
 }
 
 #[tokio::test]
