@@ -21,6 +21,7 @@
 //! - reads of what a tool wrote that answers later: there it is lost
 //! - reads of what cancelled agents wrote: there it is seen until the run is over
 //! - writes of a tool or before a tool that fails and is answered for: there they stay
+//! - what calls beside an agent that is a tool read of it, or of each other: there it is seen at once
 //! - an agent that is a tool and fails, or waits for an answer: there its failure ends the run, and its answer names ids
 
 use serde_json::{Map, Value, json};
@@ -29,6 +30,19 @@ use crate::generate::Dice;
 
 /// A call of a tool that fails.
 const TOOL_FAILS: &str = r#"["act",{"fails""#;
+
+/// Whether a call of an agent that is a tool runs beside others anywhere in a value.
+pub(super) fn runs_agent_beside(value: &Value) -> bool {
+    let is_beside = |calls: &Value| {
+        let first = calls[0][0].as_str().is_some_and(|name| name.contains("_tool"));
+        first && calls.as_array().is_some_and(|calls| calls.len() > 1)
+    };
+    match value {
+        Value::Object(fields) => fields.get("calls").is_some_and(is_beside) || fields.values().any(runs_agent_beside),
+        Value::Array(items) => items.iter().any(runs_agent_beside),
+        _ => false,
+    }
+}
 
 pub(super) fn case(seed: u64) -> Value {
     let mut cases = Cases { dice: Dice::new(seed), agents: 0, writes: 0 };
@@ -186,6 +200,7 @@ impl Cases {
         let hands_over = calls.contains("agent_name");
         let calls_missing = calls.contains(r#"["missing""#) || calls.contains(r#"["transfer_to_agent",{}]"#);
         let waits = calls.contains("later_");
+        let runs_beside = script.iter().any(runs_agent_beside);
         let tools_fail = calls.contains(TOOL_FAILS);
         let fails = script.iter().any(|answer| answer.get("fails").is_some());
         let mut agent = json!({"kind": "llm", "name": name, "sub_agents": below, "script": script});
@@ -205,8 +220,8 @@ impl Cases {
         }
         for kind in ["before_agent", "after_agent", "before_model", "after_model", "before_tool", "after_tool"] {
             let is_kept_out = match kind {
-                "before_tool" => waits || tools_fail || calls_missing,
-                "after_tool" => waits,
+                "before_tool" => waits || runs_beside || tools_fail || calls_missing,
+                "after_tool" => waits || runs_beside,
                 "before_model" => fails && !recovers,
                 _ => false,
             };
@@ -249,7 +264,9 @@ impl Cases {
             };
             let mut calls = vec![json!([own, {"request": format!("do {}", self.writes)}])];
             if self.dice.one_in(3) {
-                calls.push(json!(["act", self.write(place)]));
+                self.writes += 1;
+                let key = self.one_of(&place.writes);
+                calls.push(json!(["act", {"set": {(key): self.writes}}]));
             }
             let at = self.dice.roll(script.len() as u64 + 1);
             script.insert(usize::try_from(at).unwrap(), json!({"calls": calls}));
@@ -260,7 +277,8 @@ impl Cases {
 
     /// Makes some calls of `act` fail.
     fn fail_tools(&mut self, script: &mut [Value]) {
-        for call in script.iter_mut().flat_map(|answer| answer.get_mut("calls")?.as_array_mut()).flatten() {
+        let answers = script.iter_mut().filter(|answer| !runs_agent_beside(answer));
+        for call in answers.filter_map(|answer| answer.get_mut("calls")?.as_array_mut()).flatten() {
             if call[0] == "act" && self.dice.one_in(4) {
                 call[1] = json!({"fails": "the tool is broken"});
             }

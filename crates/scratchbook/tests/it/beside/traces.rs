@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-/// CommitScope trace it is.
+use super::cases::runs_agent_beside;
+
+/// Whose trace it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Ours,
@@ -154,10 +156,11 @@ pub(super) fn trace(side: Side, case: &Value, played: &Value) -> Trace {
     }
     let fails: Vec<_> = turns.iter().map(|turn| turn["fails"].clone()).collect();
     let mut value = json!({"events": branches, "fails": fails, "state": state(case, &kept)});
-    // Who is called in which order is chance beside others. Of hand-overs, failures and calls that are answered later there
+    // Who is called in which order is chance beside others, also beside an agent that is a tool. Of hand-overs, failures and calls that are answered later there
     // are listed differences.
     let text = case.to_string();
     let is_told = !["\"parallel\"", "agent_name", "later_"].iter().any(|word| text.contains(word));
+    let is_told = is_told && !runs_agent_beside(case);
     if is_told && turns.iter().all(|turn| turn["fails"] == false) {
         value["notes"] = played["notes"].clone();
     }
@@ -174,16 +177,16 @@ fn state(case: &Value, events: &[Value]) -> Value {
     Value::Object(state)
 }
 
-/// A name for the id of each call, by its branch and its place there.
+/// A name for the id of each call, by its agent and its place among that agent's calls.
 fn ids(events: &[Value]) -> BTreeMap<String, String> {
     let (mut ids, mut counts) = (BTreeMap::new(), BTreeMap::<&str, u64>::new());
     for event in events {
-        let count = counts.entry(event["branch"].as_str().unwrap_or_default()).or_default();
+        let author = event["author"].as_str().unwrap_or_default();
+        let count = counts.entry(author).or_default();
         for part in event["content"]["parts"].as_array().into_iter().flatten() {
             if let Some(id) = part["functionCall"]["id"].as_str() {
                 *count += 1;
-                let name = format!("call {count} on '{}'", event["branch"].as_str().unwrap_or_default());
-                ids.entry(id.to_owned()).or_insert(name);
+                ids.entry(id.to_owned()).or_insert(format!("call {count} of {author}"));
             }
         }
     }
