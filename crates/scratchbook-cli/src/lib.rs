@@ -75,6 +75,9 @@ use tokio::runtime::{Builder, Runtime};
 #[cfg(not(feature = "serve"))]
 use without_server::{config, health, serve, token};
 
+#[doc(hidden)]
+pub use import::untrusted;
+
 /// How long a server that ends waits until its standard error was read.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(250);
 

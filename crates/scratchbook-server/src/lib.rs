@@ -79,3 +79,5 @@ pub use limits::{Network, RateLimit, ServerLimits};
 pub use listen::Tls;
 pub use server::{Server, ServerBuilder};
 pub use surface::Surface;
+#[doc(hidden)]
+pub use vertex::{filter, page_token};

@@ -10,6 +10,7 @@ mod owner_state;
 mod report;
 mod session;
 mod source;
+pub mod untrusted;
 
 use crate::args::{ImportArgs, ImportFormat};
 use crate::context::{Context, DEFAULT_DATABASE};

@@ -6,20 +6,27 @@ use scratchbook::{Error, Result};
 
 /// A condition: a field, a comparison, and a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Condition {
-    /// `labels."a.b"` is two names.
-    pub(super) field: Vec<String>,
-    pub(super) comparison: Comparison,
-    pub(super) value: String,
+pub struct Condition {
+    /// The names of the field; `labels."a.b"` is two names.
+    pub field: Vec<String>,
+    /// How the field is compared.
+    pub comparison: Comparison,
+    /// What it is compared with.
+    pub value: String,
 }
 
 /// How a field is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Comparison {
+pub enum Comparison {
+    /// `=`
     Is,
+    /// `<`
     Below,
+    /// `<=`
     AtMost,
+    /// `>`
     Above,
+    /// `>=`
     AtLeast,
 }
 
@@ -28,7 +35,7 @@ pub(super) enum Comparison {
 /// # Errors
 ///
 /// `InvalidArgument` names the character at which the filter is invalid or uses something unsupported.
-pub(super) fn conditions(text: &str) -> Result<Vec<Condition>> {
+pub fn conditions(text: &str) -> Result<Vec<Condition>> {
     let mut reader = FilterReader { rest: text.chars(), length: text.chars().count() };
     let mut conditions = Vec::new();
     loop {

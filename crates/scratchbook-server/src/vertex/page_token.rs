@@ -8,20 +8,22 @@ use serde_json::Value;
 
 /// The tokens of a list.
 #[derive(Debug)]
-pub(super) struct PageTokens {
+pub struct PageTokens {
     /// A description of the list that distinguishes it from others.
     list: String,
 }
 
 impl PageTokens {
     /// Returns the tokens of the list that this value describes: its owner, its filters and its order.
-    pub(super) fn of(list: &Value) -> Self {
+    #[must_use]
+    pub fn of(list: &Value) -> Self {
         let hash = digest(&SHA256, list.to_string().as_bytes());
         Self { list: URL_SAFE_NO_PAD.encode(hash.as_ref().get(..9).unwrap_or_default()) }
     }
 
     /// Returns the token of the page that begins after a place.
-    pub(super) fn write(&self, place: &str) -> String {
+    #[must_use]
+    pub fn write(&self, place: &str) -> String {
         URL_SAFE_NO_PAD.encode(format!("{} {place}", self.list))
     }
 
@@ -30,7 +32,7 @@ impl PageTokens {
     /// # Errors
     ///
     /// `InvalidArgument` for an invalid token, and for a token of another list.
-    pub(super) fn read(&self, token: &str) -> Result<String> {
+    pub fn read(&self, token: &str) -> Result<String> {
         let text = URL_SAFE_NO_PAD.decode(token).ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let place = text.as_deref().and_then(|text| text.strip_prefix(&self.list)?.strip_prefix(' '));
         place.map(str::to_owned).ok_or_else(|| {

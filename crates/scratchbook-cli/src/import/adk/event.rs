@@ -45,7 +45,8 @@ impl EventPage {
     }
 }
 
-fn read(row: EventRow) -> Result<Event, Error> {
+/// Reads a row.
+pub(super) fn read(row: EventRow) -> Result<Event, Error> {
     let text = row.data?;
     let mut event: Event = json::from_str(&text).map_err(|why| {
         if has_no_number(&text) {

@@ -25,12 +25,13 @@ mod values;
 
 use async_trait::async_trait;
 use scratchbook::session::{StateChange, StateOwner};
-use scratchbook::{Error, ErrorKind, SessionKey};
+use scratchbook::{Error, ErrorKind, Event, SessionKey};
 use serde_json::Map;
 
 use super::owner_state::{OwnerState, SourceChanges, name_of};
 use super::report::{ImportReport, Refusal};
 use super::source::PAGE;
+use super::untrusted::AdkState;
 use crate::database::Database;
 use crate::failure::Failure;
 use location::DatabaseLocation;
@@ -45,6 +46,16 @@ pub(super) async fn open(source: &str, layout: Layout) -> Result<Box<dyn AdkData
         DatabaseLocation::File(path) => Box::new(sqlite::Sqlite::open(&path, layout)?),
         DatabaseLocation::Postgres(uri) => Box::new(postgres::Postgres::open(&uri).await?),
     })
+}
+
+/// Reads the JSON of an event.
+pub(super) fn read_event(text: &str) -> Result<Event, Error> {
+    event::read(rows::EventRow { id: String::new(), data: Ok(text.to_owned()), time: None, columns: None })
+}
+
+/// Reads the JSON of a session's state.
+pub(super) fn read_state(text: &str) -> Result<AdkState, Error> {
+    Ok(Values::of_session(text)?.into_parts())
 }
 
 /// Imports everything: app by app, user by user, session by session.

@@ -53,6 +53,11 @@ impl Values {
         Ok(values)
     }
 
+    /// Returns the valid keys and the refused ones.
+    pub(super) fn into_parts(self) -> (Map<String, Value>, Vec<(String, Error)>) {
+        (self.kept, self.refused)
+    }
+
     /// Reports the refused keys and returns the others.
     pub(super) fn report(self, whose: &str, report: &mut ImportReport) -> Map<String, Value> {
         for (name, why) in self.refused {

@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use scratchbook::content::Part;
 use scratchbook::environment::{Environment, SystemEnvironment};
 use scratchbook::session::{ChangeQuery, Expiry, StateChange, StateOwner};
+use scratchbook::store::export::Counts;
 use scratchbook::store::without_password;
 use scratchbook::{CreateSessionConfig, Error, ErrorKind, Event, SessionKey};
 use serde_json::{Map, Value};
@@ -40,15 +41,24 @@ pub(super) struct CheckedFile {
 pub(super) fn open(source: &str) -> Result<CheckedFile, Failure> {
     let mut file = if source == "-" { standard_input()? } else { File::open(source).map_err(|e| unread(source, e))? };
     refuse_database(source, &file)?;
-    let mut checker = Checker::default();
-    let mut lines = RecordReader::new(&file);
-    while let Some(record) = lines.next().map_err(|e| of_other_kind(e, lines.number).context(source))? {
-        let checked = checker.line(&record);
-        checked.map_err(|e| e.context(format!("{source}: line {}", lines.number)))?;
-    }
-    let contents = checker.end(lines.number).map_err(|e| e.context(source))?;
+    let contents = check(&file).map_err(|e| e.context(source))?;
     file.rewind().map_err(|e| unread(source, e))?;
     Ok(CheckedFile { file, contents })
+}
+
+/// Checks all lines.
+fn check(from: impl Read) -> Result<Contents, Error> {
+    let mut checker = Checker::default();
+    let mut lines = RecordReader::new(from);
+    while let Some(record) = lines.next().map_err(|e| of_other_kind(e, lines.number))? {
+        checker.line(&record).map_err(|e| e.context(format!("line {}", lines.number)))?;
+    }
+    checker.end(lines.number)
+}
+
+/// Checks the lines of a file, and returns how many there are of each type.
+pub(super) fn count_lines(bytes: &[u8]) -> Result<Counts, Error> {
+    Ok(check(bytes)?.counts)
 }
 
 /// Refuses a database, and says how to import one.
@@ -98,15 +108,15 @@ fn unread(source: &str, error: io::Error) -> Error {
 }
 
 /// Reads the lines of a file one by one.
-struct RecordReader<'a> {
-    reader: BufReader<&'a File>,
+struct RecordReader<R> {
+    reader: BufReader<R>,
     line: Vec<u8>,
     number: usize,
 }
 
-impl<'a> RecordReader<'a> {
-    fn new(file: &'a File) -> Self {
-        Self { reader: BufReader::new(file), line: Vec::new(), number: 0 }
+impl<R: Read> RecordReader<R> {
+    fn new(from: R) -> Self {
+        Self { reader: BufReader::new(from), line: Vec::new(), number: 0 }
     }
 
     fn next(&mut self) -> Result<Option<Record>, Error> {

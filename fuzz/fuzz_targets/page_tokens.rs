@@ -1,0 +1,20 @@
+//! Page tokens of Vertex AI's lists: a token leads to the place that it was written for, in that list alone; and a text
+//! that is accepted is the token that the list itself writes.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use scratchbook::ErrorKind;
+use scratchbook_server::page_token::PageTokens;
+use serde_json::json;
+
+fuzz_target!(|text: &str| {
+    let (list, other) = (PageTokens::of(&json!(["app", "a"])), PageTokens::of(&json!(["app", "b"])));
+    let token = list.write(text);
+    assert!(token.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'));
+    assert_eq!(list.read(&token).expect("a token of this list"), text);
+    assert_eq!(other.read(&token).expect_err("a token of another list").kind(), ErrorKind::InvalidArgument);
+    match list.read(text) {
+        Ok(place) => assert_eq!(list.write(&place), text),
+        Err(error) => assert!(error.kind() == ErrorKind::InvalidArgument && error.to_string().len() < 200),
+    }
+});
