@@ -78,6 +78,10 @@ impl Keyring {
     ///
     /// `InvalidArgument` for anything else; the message shows no key.
     pub fn from_json(text: &str) -> Result<Self> {
+        // An array would be read as the fields in order.
+        if text.trim_start().starts_with('[') {
+            return Err(Error::invalid("the keyring is an array; it is an object with 'current' and 'keys'"));
+        }
         let mut file: File = scratchbook_core::json::from_str(text).map_err(|e| e.context("the keyring"))?;
         let Some(current) = file.keys.remove(&file.current) else {
             return Err(Error::invalid(format!("the keyring's current key '{}' is not among its keys", file.current)));
@@ -210,6 +214,7 @@ mod tests {
             "",
             "{}",
             r#"{"current": "a", "keys": {}}"#,
+            &format!(r#" ["a", {{"a": "{SEVENS}"}}]"#),
             &format!(r#"{{"current": "b", "keys": {{"a": "{SEVENS}"}}}}"#),
             &format!(r#"{{"current": "a b", "keys": {{"a b": "{SEVENS}"}}}}"#),
             &format!(r#"{{"current": "a", "keys": {{"a": "{SEVENS}AAAA"}}}}"#),
