@@ -2,13 +2,14 @@
 //! is the end of the whole, the same in one page and in pages of one.
 #![no_main]
 
-use std::pin::pin;
+mod now;
+
 use std::sync::LazyLock;
-use std::task::{Context, Poll, Waker};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use libfuzzer_sys::fuzz_target;
+use now::now;
 use scratchbook::session::{FeedCursor, FeedStart, ListSessionsConfig, PutStateOptions, StateOwner};
 use scratchbook::{
     AppendOptions, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, InMemorySessionService, Result, SessionKey,
@@ -121,12 +122,4 @@ fn accepted<T>(read: Result<T>, cursor: &str) -> Option<T> {
         assert!(error.to_string().len() <= 10 * cursor.len() + 200, "{error}");
     })
     .ok()
-}
-
-/// Returns the result of a store in memory, which never waits.
-fn now<T>(future: impl Future<Output = T>) -> T {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(result) => result,
-        Poll::Pending => panic!("the store waits"),
-    }
 }

@@ -1,5 +1,5 @@
-//! JSON columns of google-adk's databases: an event that is accepted is the same one after a round trip; and of a state
-//! each key is either kept with its value or refused.
+//! JSON columns of google-adk's databases: an event that is accepted is the same one after a round trip, and if it is
+//! imported again; and of a state each key is either kept with its value or refused.
 #![no_main]
 
 use std::collections::BTreeSet;
@@ -15,6 +15,7 @@ fuzz_target!(|text: &str| {
             assert!(!event.id.is_empty() && event.timestamp.is_some() && !event.is_partial());
             let written = serde_json::to_string(&event).expect("an event that was read can be written");
             assert_eq!(Event::from_json(&written).expect("an event that was written can be read"), event);
+            assert_eq!(adk_event(&written).expect("an event that was imported can be imported"), event);
         }
         Err(error) => refused(error.kind()),
     }

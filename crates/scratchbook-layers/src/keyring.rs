@@ -10,6 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use serde::Deserialize;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
 use sha2::Sha256;
 use zeroize::{Zeroize, Zeroizing};
 
@@ -186,7 +187,32 @@ fn read(path: &Path) -> std::io::Result<Zeroizing<String>> {
 #[serde(deny_unknown_fields)]
 struct File {
     current: String,
+    #[serde(deserialize_with = "each_once")]
     keys: BTreeMap<String, Text>,
+}
+
+/// Reads the keys. Refuses an id that occurs twice, because one of its keys would be lost.
+fn each_once<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Text>, D::Error> {
+    struct Keys;
+    impl<'de> Visitor<'de> for Keys {
+        type Value = BTreeMap<String, Text>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object of keys by id")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut keys = BTreeMap::new();
+            while let Some((id, key)) = map.next_entry::<String, Text>()? {
+                if keys.contains_key(&id) {
+                    return Err(de::Error::custom(format!("two keys have the id '{id}'; give each its own")));
+                }
+                keys.insert(id, key);
+            }
+            Ok(keys)
+        }
+    }
+    deserializer.deserialize_map(Keys)
 }
 
 /// A key as text. It is wiped from memory when it is dropped.
@@ -214,6 +240,9 @@ mod tests {
             "",
             "{}",
             r#"{"current": "a", "keys": {}}"#,
+            r#"{"current": "a", "keys": []}"#,
+            &format!(r#"{{"current": "a", "keys": {{"a": "{SEVENS}", "a": "{SEVENS}"}}}}"#),
+            &format!(r#"{{"current": "a", "keys": {{"a": "{SEVENS}", "b": "{SEVENS}", "b": "{SEVENS}"}}}}"#),
             &format!(r#" ["a", {{"a": "{SEVENS}"}}]"#),
             &format!(r#"{{"current": "b", "keys": {{"a": "{SEVENS}"}}}}"#),
             &format!(r#"{{"current": "a b", "keys": {{"a b": "{SEVENS}"}}}}"#),
