@@ -1,5 +1,5 @@
-//! Cursors of feeds, of lists and of events: whatever the text, a store goes on from a place or refuses it; what follows
-//! is the end of the whole, the same in one page and in pages of one.
+//! Cursors of feeds, of lists and of events: whatever the text, a store goes on from a place or refuses it; what
+//! follows is the end of the whole, the same in one page and in pages of one.
 #![no_main]
 
 mod now;
