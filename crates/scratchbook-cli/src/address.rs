@@ -18,7 +18,7 @@ const SHORTEST: usize = 8;
 /// How many sessions are read at once to find the beginning of an id.
 const PAGE: usize = 1_000;
 
-/// Finds a session. A whole address is returned as it is, even if there is no such session.
+/// Finds a session. A whole key is returned as it is, even if there is no such session.
 ///
 /// # Errors
 ///
@@ -151,7 +151,11 @@ async fn search(
 
 async fn exists(database: &Database, key: &SessionKey) -> Result<bool, Failure> {
     let config = GetSessionConfig::state_only().without_state();
-    Ok(database.sessions.get_session(key, &config).await?.is_some())
+    match database.sessions.get_session(key, &config).await {
+        // A damaged session is found too; the command reports what is wrong with it.
+        Err(error) if error.kind() == ErrorKind::DataCorrupted => Ok(true),
+        found => Ok(found?.is_some()),
+    }
 }
 
 fn in_words(Within { app, user }: &Within) -> String {

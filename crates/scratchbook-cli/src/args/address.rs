@@ -14,8 +14,8 @@ pub(crate) struct AddressArgs {
     /// The user
     #[arg(long, short, value_parser = named)]
     pub(crate) user: Option<String>,
-    /// The session: APP/USER/SESSION, its id, or the beginning of its id. With both --app and --user, the id must be
-    /// complete
+    /// The session: APP/USER/SESSION or its id, of which the beginning is enough. With both --app and --user, the id must
+    /// be complete
     #[arg(long, short, value_parser = named)]
     pub(crate) session: Option<String>,
     /// Use the most recently updated session of --app and --user, or of all apps and users without these options
@@ -26,7 +26,7 @@ pub(crate) struct AddressArgs {
 /// A session, named by an argument or by options.
 #[derive(Debug, Args)]
 pub(crate) struct SessionArgs {
-    /// The session: APP/USER/SESSION, its id, or the beginning of its id
+    /// The session: APP/USER/SESSION or its id, of which the beginning is enough
     #[arg(value_name = "SESSION", value_parser = named, conflicts_with_all = ["session", "last"])]
     pub(crate) named: Option<String>,
     #[command(flatten)]
@@ -36,9 +36,9 @@ pub(crate) struct SessionArgs {
 /// The address of a session on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
-    /// The session's app, user and id.
+    /// The session's app, user and whole id.
     Whole(SessionKey),
-    /// The session's id, or the beginning of its id.
+    /// The session's id, or the beginning of its id. With an app and a user it was written as APP/USER/SESSION.
     Beginning(Within, String),
     /// The most recently updated session.
     Last(Within),
@@ -67,12 +67,12 @@ impl AddressArgs {
     /// Returns the session, which has to be named.
     pub(crate) fn required(&self) -> Result<Address> {
         self.session()?.ok_or_else(|| {
-            Error::invalid("name the session: APP/USER/SESSION, its id or the beginning of its id; --last is the one with the newest event")
+            Error::invalid("name the session: APP/USER/SESSION or its id, of which the beginning is enough; --last is the one with the newest event")
         })
     }
 
-    /// Parses the name of a session. With an app and a user, the text is the whole id, so that a script never finds
-    /// another session whose id only begins with the text.
+    /// Parses the name of a session. With the options for app and user, the text is the whole id, so that a script never
+    /// finds another session whose id only begins with the text.
     pub(crate) fn parse(&self, text: &str) -> Result<Address> {
         if let (Some(app), Some(user)) = (&self.app, &self.user) {
             return SessionKey::new(app, user, text).map(Address::Whole);
@@ -88,7 +88,8 @@ impl AddressArgs {
                 )));
             }
         }
-        SessionKey::new(app, user, session).map(Address::Whole)
+        let within = Within { app: Some(app.to_owned()), user: Some(user.to_owned()) };
+        Ok(Address::Beginning(within, session.to_owned()))
     }
 
     /// Returns the app, if the options name it.
@@ -134,13 +135,16 @@ mod tests {
         Address::Whole(SessionKey::new(app, user, session).unwrap())
     }
 
+    fn beginning(app: &str, user: &str, session: &str) -> Address {
+        Address::Beginning(args(app, user).within(), session.to_owned())
+    }
+
     #[test]
     fn three_parts_are_an_address_and_anything_else_an_id() {
         let none = args("", "");
-        assert_eq!(none.parse("shop/alice/s1").unwrap(), whole("shop", "alice", "s1"));
+        assert_eq!(none.parse("shop/alice/s1").unwrap(), beginning("shop", "alice", "s1"));
         for text in ["s1", "alice/s1", "a/b/c/d", "shop//s1", "/", "shop/alice/"] {
-            let expected = Address::Beginning(Within::default(), text.to_owned());
-            assert_eq!(none.parse(text).unwrap(), expected, "{text}");
+            assert_eq!(none.parse(text).unwrap(), beginning("", "", text), "{text}");
         }
     }
 
@@ -150,8 +154,8 @@ mod tests {
         assert_eq!(both.parse("s1").unwrap(), whole("shop", "alice", "s1"));
         assert_eq!(both.parse("a/b/c").unwrap(), whole("shop", "alice", "a/b/c"));
         let app = args("shop", "");
-        assert_eq!(app.parse("s1").unwrap(), Address::Beginning(app.within(), "s1".to_owned()));
-        assert_eq!(app.parse("shop/bob/s1").unwrap(), whole("shop", "bob", "s1"));
+        assert_eq!(app.parse("s1").unwrap(), beginning("shop", "", "s1"));
+        assert_eq!(app.parse("shop/bob/s1").unwrap(), beginning("shop", "bob", "s1"));
         let contradiction = app.parse("store/bob/s1").unwrap_err().to_string();
         assert!(contradiction.contains("give --app store"), "{contradiction}");
     }

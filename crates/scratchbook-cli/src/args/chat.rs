@@ -74,7 +74,7 @@ impl ChatArgs {
             return Ok(self.last.then_some(Address::Last(within)));
         };
         let key = match (AddressArgs { app: Some(app.to_owned()), ..AddressArgs::default() }).parse(text)? {
-            Address::Whole(key) => key,
+            Address::Beginning(Within { user: Some(user), .. }, id) => SessionKey::new(app, &user, &id)?,
             _ => SessionKey::new(app, self.user_id(), text)?,
         };
         if self.user.as_deref().is_some_and(|user| user != key.user_id()) {

@@ -157,7 +157,7 @@ pub(crate) struct ShowArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DeleteArgs {
-    /// The sessions to delete, each as APP/USER/SESSION, an id, or the beginning of an id
+    /// The sessions to delete, each as APP/USER/SESSION or an id, of which the beginning is enough
     #[arg(value_name = "SESSION", value_parser = named, required_unless_present_any = ["sessions", "last"])]
     pub(crate) named: Vec<String>,
     /// The app

@@ -20,7 +20,8 @@ pub(crate) async fn delete(database: &Database, args: DeleteArgs, out: &mut Outp
             Some(key) => found.push(key),
             None => missing.push(match address {
                 Address::Whole(key) => (key.session_id().to_owned(), format!("session {key}")),
-                _ => (name.clone(), format!("session '{name}'")),
+                Address::Beginning(_, id) => (id, format!("session '{name}'")),
+                Address::Last(_) => (name.clone(), format!("session '{name}'")),
             }),
         }
     }

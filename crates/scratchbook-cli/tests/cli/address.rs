@@ -1,4 +1,4 @@
-//! A session is named by its address, by its id, by the beginning of its id, or with `--last`.
+//! A session is named by its address or its id, of which the beginning is enough, or with `--last`.
 
 use serde_json::json;
 
@@ -22,8 +22,14 @@ fn filled() -> Fixture {
 #[test]
 fn every_command_takes_every_form_of_an_address() {
     let fixture = filled();
-    let s1: [&[&str]; 5] =
-        [&S1, &["-s", "shop/alice/s1"], &["-s", "s1"], &["-a", "shop", "-s", "s"], &["-u", "alice", "--last"]];
+    let s1: [&[&str]; 6] = [
+        &S1,
+        &["-s", "shop/alice/s1"],
+        &["-s", "shop/alice/s"],
+        &["-s", "s1"],
+        &["-a", "shop", "-s", "s"],
+        &["-u", "alice", "--last"],
+    ];
     for form in s1 {
         for command in [
             &["sessions", "show"][..],
@@ -64,7 +70,9 @@ fn every_command_takes_every_form_of_an_address() {
         }
     }
     let id = |args: &[&str]| fixture.json(&[&["sessions", "show"], args].concat())["id"].as_str().unwrap().to_owned();
-    for form in [&["shop/alice/s1"][..], &["s1"], &["s"], &["-a", "shop", "s"], &["-u", "alice", "s1"]] {
+    for form in
+        [&["shop/alice/s1"][..], &["shop/alice/s"], &["s1"], &["s"], &["-a", "shop", "s"], &["-u", "alice", "s1"]]
+    {
         assert_eq!(id(form), "s1", "{form:?}");
     }
     assert_eq!(id(&["-a", "store", "019aa3b2"]), SECOND);
@@ -111,18 +119,44 @@ fn the_beginning_of_several_ids_lists_them() {
 }
 
 #[test]
-fn a_whole_address_is_never_the_beginning_of_another() {
+fn the_beginning_of_an_id_is_enough_in_an_address() {
+    let fixture = filled();
+    for (user, id) in [("alice", "s12"), ("alice", "order-7"), ("bob", "order-8")] {
+        fixture.text(&["sessions", "create", "-a", "shop", "-u", user, "-s", id]);
+    }
+    let found = |address: &str| fixture.json(&["sessions", "show", address])["id"].as_str().unwrap().to_owned();
+    assert_eq!(found("shop/alice/order"), "order-7", "bob's does not count");
+    assert_eq!(found("shop/bob/019aa3b2"), FIRST);
+    assert_eq!(found("shop/alice/s1"), "s1", "it is the beginning of s12, too, but an id as it is");
+    fixture.text(&["state", "set", "-s", "shop/alice/o", "x=1"]);
+    assert_eq!(fixture.json(&["state", "get", "-s", "shop/alice/order-7", "x"]), json!({"x": 1}));
+
+    let said = fixture.fails(2, &["sessions", "show", "shop/alice/s"]);
+    assert!(said.contains("\n  shop/alice/s1\n") && said.contains("\n  shop/alice/s12\n"), "{said}");
+    assert_eq!(said.matches("  shop/").count(), 2, "{said}");
+    let said = fixture.fails(2, &["--json", "sessions", "show", "shop/alice/s"]);
+    let error: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(error["error"]["candidates"].as_array().unwrap().len(), 2, "{error}");
+    let said = fixture.fails(3, &["sessions", "show", "shop/bob/s1"]);
+    assert!(said.contains("of user 'bob' of app 'shop'") && said.contains("'s1'"), "{said}");
+    fixture.fails(3, &["sessions", "show", "store/alice/order"]);
+}
+
+#[test]
+fn three_options_are_never_the_beginning_of_another_session() {
     let fixture = Fixture::with_session(1);
     let other = |id| ["-a", "shop", "-u", "alice", "-s", id];
     fixture.fails(3, &[&["state", "set"], &other("s")[..], &["x=1"]].concat());
-    fixture.fails(3, &["sessions", "show", "shop/alice/s"]);
     let gone = [&["sessions", "delete", "--yes"], &other("s")[..]].concat();
     assert_eq!(fixture.json(&gone), json!({"deleted": [], "missing": ["s"]}));
-    let said = fixture.fails(2, &["sessions", "delete", "--yes", "s"]);
-    assert!(said.contains("whole ids") && said.contains("shop/alice/s1"), "{said}");
+    for beginning in ["s", "shop/alice/s"] {
+        let said = fixture.fails(2, &["sessions", "delete", "--yes", beginning]);
+        assert!(said.contains("whole ids") && said.contains("shop/alice/s1"), "{said}");
+    }
     let said = fixture.fails(2, &["sessions", "show", "-a", "store", "shop/alice/s1"]);
     assert!(said.contains("give --app shop"), "{said}");
-    assert_eq!(fixture.json(&["sessions", "delete", "--yes", "s1"]), json!({"deleted": ["s1"], "missing": []}));
+    let deleted = fixture.json(&["sessions", "delete", "--yes", "shop/alice/s1", "shop/alice/s2"]);
+    assert_eq!(deleted, json!({"deleted": ["s1"], "missing": ["s2"]}));
 }
 
 #[test]
@@ -160,6 +194,7 @@ fn a_conversation_continues_by_the_beginning_of_an_id_and_not_of_a_name() {
     let begun = |args: &[&str]| chat_as_json(&fixture, args, &[])[0]["sessionId"].as_str().unwrap().to_owned();
     assert_eq!(begun(&["--session", "019aa3b2"]), FIRST);
     assert_eq!(begun(&["--session", &format!("demo/user/{FIRST}")]), FIRST);
+    assert_eq!(begun(&["--session", "demo/user/019aa3b2"]), FIRST);
     assert_eq!(begun(&["--last"]), "20261123-notes");
     for name in ["20261123", "019aa3b", "s1"] {
         assert_eq!(begun(&["--session", name]), name, "a new session with this name");
