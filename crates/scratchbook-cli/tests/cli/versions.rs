@@ -35,12 +35,6 @@ impl Build {
     fn old() -> Option<OsString> {
         env::var_os("SCRATCHBOOK_OLD_BINARY").filter(|old| !old.is_empty())
     }
-
-    /// Returns the option with which a deletion works without a terminal. Older builds have no such option, because
-    /// they do not ask.
-    fn yes(self) -> &'static [&'static str] {
-        if self == Self::Old && Self::old().is_some() { &[] } else { &["--yes"] }
-    }
 }
 
 impl Builds {
@@ -62,6 +56,12 @@ impl Builds {
     /// Runs a command on one session.
     fn of(&self, build: Build, command: [&str; 2], session: &str, args: &[&str]) -> Value {
         self.run(build, &[&command[..], &["-a", &self.app, "-u", "alice", "-s", session], args].concat())
+    }
+
+    /// Returns the option with which a deletion works without a terminal. Builds that do not ask have no such option.
+    fn yes(&self, build: Build) -> &'static [&'static str] {
+        let help = text(self.command(build, &["sessions", "delete", "--help"]));
+        if help.contains("--yes") { &["--yes"] } else { &[] }
     }
 
     fn serve(&self, build: Build) -> Served {
@@ -164,7 +164,7 @@ fn in_turns(builds: &Builds, old: &Served, new: &Served) {
         builds.of(second, ["sessions", "update"], &fork, &["--title", "A fork", "--label", "kind=test"]);
         builds.of(first, ["state", "unset"], &fork, &["step"]);
         builds.of(second, ["sessions", "create"], "gone", &["x=1"]);
-        builds.of(first, ["sessions", "delete"], "gone", first.yes());
+        builds.of(first, ["sessions", "delete"], "gone", builds.yes(first));
         let (adk, v1) = (format!("/apps/{}/users/alice/sessions", builds.app), format!("/v1/apps/{}", builds.app));
         for path in [
             format!("{adk}/s1"),
