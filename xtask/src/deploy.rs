@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use crate::command::{program, root, run};
+use crate::packages;
 use crate::python;
 use crate::step::Stop;
 use crate::tools::is_there;
@@ -77,10 +79,17 @@ fn manifests() -> Result<(), Stop> {
 }
 
 fn compose() -> Result<(), Stop> {
-    let compose = [("docker", &["compose"][..]), ("docker-compose", &[])];
-    let found = compose.into_iter().find(|(name, words)| is_there(name, &[words, &["version"][..]].concat()));
-    let (name, words) = found.ok_or_else(|| Stop::LeftOut("docker compose".to_owned()))?;
-    let mut command = program(name);
-    command.args(words).args(["-f", "deploy/compose.yaml", "config", "--quiet"]);
+    packages::ensure(|| if docker_compose().is_some() { Vec::new() } else { vec!["docker-compose"] })?;
+    let mut command = docker_compose().ok_or_else(|| Stop::LeftOut("docker compose".to_owned()))?;
+    command.args(["-f", "deploy/compose.yaml", "config", "--quiet"]);
     run(command.env("POSTGRES_PASSWORD", "secret"))
+}
+
+/// Returns a call of Docker Compose, in its current or its older form, if it is installed.
+fn docker_compose() -> Option<Command> {
+    let forms = [("docker", &["compose"][..]), ("docker-compose", &[])];
+    let (name, words) = forms.into_iter().find(|(name, words)| is_there(name, &[words, &["version"][..]].concat()))?;
+    let mut command = program(name);
+    command.args(words);
+    Some(command)
 }

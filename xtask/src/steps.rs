@@ -135,7 +135,7 @@ pub(crate) fn full() -> Vec<Step> {
         Step::new("book", "the book builds", documents::build),
         Step::new(
             "deploy",
-            "what is in deploy/: units, manifests by their schema, and the compose file if Docker Compose is here",
+            "what is in deploy/: units, manifests by their schema, and the compose file",
             deploy::check,
         ),
         Step::new(
