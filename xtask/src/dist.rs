@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::build::checked;
 use crate::command::{cargo, output, program, root, run};
 use crate::package::{self, SHIPPED};
 use crate::release;
@@ -95,7 +96,8 @@ fn executable() -> String {
 /// Builds the command and packs it. Returns the name of the folder in the archive.
 fn archive(options: &Options) -> Result<String, Stop> {
     let Options { profile, target, .. } = options;
-    let mut build = cargo(&["build", "--locked", "--bin", "scratchbook", "--profile", profile]);
+    let words = ["build", "--locked", "--bin", "scratchbook", "--profile", profile];
+    let mut build = if profile == "dev" { checked(&words) } else { cargo(&words) };
     if profile == "dev" {
         // The arguments are those of the tests' build, so that nothing is built again.
         build.args(["--workspace", "--all-features"]);
