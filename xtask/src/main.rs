@@ -12,6 +12,7 @@
 //! - `servers.rs`, `python.rs`, `node.rs`, `browser.rs`: what the tests need: database servers, a Python with
 //!   google-adk, packages from npm, and a browser; `package.rs`: the Python package.
 //! - `compare.rs`: the side-by-side benchmark.
+//! - `instructions.rs`: what calls cost in instructions.
 //! - `deploy.rs`: checks of `deploy/`; `dist.rs`: the shipped files; `versions.rs`: an older build beside this one.
 //! - `house.rs`, `circles.rs`, `documents.rs`, `prose.rs`, `release.rs`: the rules that no other tool checks, as
 //!   functions of text.
@@ -27,6 +28,7 @@ mod dist;
 mod documents;
 mod features;
 mod house;
+mod instructions;
 mod node;
 mod package;
 mod packages;
@@ -50,7 +52,7 @@ const USAGE: &str = "\
 usage: cargo xtask test [full] [--list | --changed | --step NAME...]
        cargo xtask bench [--quick] [--only NAME]... [--minutes N] [--wait N] [--fresh] [--publish]
        cargo xtask bench plots
-       cargo xtask bench ratios | serve | package | ARGUMENTS OF cargo bench
+       cargo xtask bench ratios | serve | package | instructions [--accept] | ARGUMENTS OF cargo bench
        cargo xtask picture
        cargo xtask dist [archive | wheel | source ...] [--profile PROFILE] [--target TARGET]
 
@@ -63,6 +65,7 @@ usage: cargo xtask test [full] [--list | --changed | --step NAME...]
   bench ratios  the ratio benches
   bench serve   the server beside adk api_server
   bench package the Python package beside google-adk's session services
+  bench instructions  what calls cost in instructions; --accept: writes the counts that the test command compares
   picture     writes the pictures in docs/images: the terminal, from what the command prints, and the inspector
   dist        what is shipped, into target/shipped, and each thing used as by somebody who has nothing else
 
@@ -102,6 +105,8 @@ fn main() -> ExitCode {
         }
         ["bench", "serve"] => step::run(vec![steps::serve_bench()]),
         ["bench", "package"] => step::run(vec![steps::package_bench()]),
+        ["bench", "instructions"] => step::run(vec![steps::instructions()]),
+        ["bench", "instructions", "--accept"] => step::run(vec![steps::accept_instructions()]),
         ["bench", "ratios"] => step::run(vec![steps::bench(&[])]),
         ["bench", rest @ ..] => match Task::of(rest) {
             Some(task) => step::run(vec![steps::compare(task)]),

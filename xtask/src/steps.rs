@@ -11,7 +11,7 @@ use crate::compare::Task;
 use crate::step::{Check, Step, Stop};
 use crate::suite::Tests;
 use crate::{
-    browser, deploy, dist, documents, features, house, node, package, packages, python, release, servers, tools,
+    browser, deploy, dist, documents, features, house, instructions, node, package, packages, python, release, servers, tools,
     versions, workspace,
 };
 
@@ -41,12 +41,25 @@ pub(crate) fn test() -> Vec<Step> {
         Step::new("docs", "the documentation builds without a warning", docs),
         Step::new("examples", "each example runs", || examples(&[])),
         Step::new("demo", "the demo runs and finds the values it should", || demo(&[])),
+        instructions(),
         Step::new("timed-tests", "tests that hold an answer to a time, one after the other", || {
             Tests::build(&Scope::All, missing())?.run_timed()
         })
         .after_others(),
     ]);
     steps
+}
+
+/// Returns the step that compares what calls cost with the accepted counts.
+pub(crate) fn instructions() -> Step {
+    Step::new("instructions", "no call executes more instructions than was accepted", instructions::check)
+}
+
+/// Returns the step that accepts what calls cost now.
+pub(crate) fn accept_instructions() -> Step {
+    Step::new("accept", "the counts of instructions are written to benches/instructions/accepted.json", || {
+        instructions::accept()
+    })
 }
 
 /// Returns the steps that install what the tests need besides a toolchain.

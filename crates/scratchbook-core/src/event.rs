@@ -253,7 +253,7 @@ impl Event {
     }
 
     /// Whether the event has unknown fields anywhere.
-    fn has_extras(&self) -> bool {
+    pub(crate) fn has_extras(&self) -> bool {
         let own = [&self.extra, &self.node_info.extra];
         own.into_iter().chain(self.extras().map(|(_, fields)| fields)).any(|extra| !extra.is_empty())
     }

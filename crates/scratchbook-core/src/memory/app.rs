@@ -3,21 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use super::feed::Item;
+use super::hashes::Sent;
+use super::ids::Ids;
+use super::owned::{Origin, OwnedState};
+use super::place::Place;
+use super::removal::Removed;
+use crate::error::Result;
 use crate::event::Event;
 use crate::plan::artifact::PreparedArtifact;
-use crate::plan::commit::{KeyChange, Prepared, PreparedSession, replay};
+use crate::plan::commit::{KeyChange, PreparedSession};
 use crate::plan::limits::Limits;
-use crate::plan::query::{EventQuery, ListPosition, StateQuery, since_bounds};
-use crate::plan::running_hash::event_text_hash;
+use crate::plan::query::{EventQuery, StateQuery, since_bounds};
 use crate::session::{
-    AppendOptions, Committed, EventHash, EventHashes, Events, LogPositions, Outcome, RunningHash, Session, SessionKey,
-    SessionMetadata, StateChange, StateOwner, no_session, seconds_of_micros,
+    Events, LogPositions, RunningHash, Session, SessionKey, SessionMetadata, StateOwner, seconds_of_micros,
 };
-use crate::state::{Scope, ScopeMap, StateMap, change_scope};
-
-use super::feed::Item;
-use super::removal::Removed;
+use crate::state::{Scope, ScopeMap, StateMap};
 
 /// The state of a session is kept after this number of events. With persistent maps, this costs next to nothing.
 pub(super) const CHECKPOINT_EVENTS: u64 = 256;
@@ -26,7 +27,7 @@ pub(super) const CHECKPOINT_EVENTS: u64 = 256;
 pub(super) struct App {
     pub(super) state: OwnedState,
     pub(super) users: HashMap<Arc<str>, User>,
-    pub(super) by_update: BTreeSet<ListPosition>,
+    pub(super) by_update: BTreeSet<Place>,
     /// The ids of sessions, each with its user.
     by_id: BTreeSet<(Arc<str>, Arc<str>)>,
     /// The commits, by position.
@@ -43,7 +44,7 @@ pub(super) struct App {
 pub(super) struct User {
     pub(super) state: OwnedState,
     pub(super) sessions: HashMap<Arc<str>, Stored>,
-    pub(super) by_update: BTreeSet<ListPosition>,
+    pub(super) by_update: BTreeSet<Place>,
     pub(super) artifacts: BTreeMap<ArtifactName, Versions>,
     /// The positions of the user's own commits in the app's feed.
     pub(super) feed: BTreeSet<u64>,
@@ -54,17 +55,6 @@ pub(super) type Versions = Vec<(PreparedArtifact, f64)>;
 
 /// The session of an artifact, `None` for the user's, and its name.
 pub(super) type ArtifactName = (Option<Arc<str>>, String);
-
-/// The state of a user or an app, and the log of which the state is the fold.
-#[derive(Debug, Default)]
-pub(super) struct OwnedState {
-    pub(super) values: ScopeMap,
-    /// The version of every key ever written, and the position of its last write.
-    pub(super) versions: HashMap<String, (u64, u64)>,
-    pub(super) log: Vec<StateChange>,
-    /// The log was pruned below this position.
-    pub(super) pruned: u64,
-}
 
 #[derive(Debug)]
 pub(super) struct Stored {
@@ -79,18 +69,17 @@ pub(super) struct Stored {
     /// The number of the event that last wrote a key, 0 for the session's creation.
     pub(super) written: HashMap<String, u64>,
     pub(super) events: Events,
-    /// The position of each event's commit in the logs.
-    pub(super) positions: VecDeque<u64>,
-    /// The running hash before the first event, and that up to each event.
-    pub(super) start: RunningHash,
+    /// What is kept beside each event.
+    pub(super) entries: VecDeque<EventEntry>,
+    /// The running hash before the first event, unless it is that of a new session.
+    pub(super) start: Option<RunningHash>,
+    /// The running hash up to each of the events for which it was computed.
     pub(super) running: VecDeque<RunningHash>,
-    /// The size of each event as JSON, in bytes.
-    pub(super) sizes: VecDeque<u64>,
     /// The size of all events and the initial state together.
     pub(super) bytes: u64,
     /// The state after some of the events, by number.
     pub(super) checkpoints: BTreeMap<u64, ScopeMap>,
-    pub(super) ids: HashMap<String, EventEntry>,
+    pub(super) ids: Ids,
     /// Timestamps in order, each with the number of its event.
     pub(super) by_time: BTreeSet<(u64, u64)>,
     /// The times of creation and of the last update, in microseconds since 1970.
@@ -104,40 +93,14 @@ pub(super) struct Stored {
     pub(super) forked_at: Option<u64>,
 }
 
-/// An event, found by its id.
+/// What is kept beside an event.
 #[derive(Clone, Debug)]
 pub(super) struct EventEntry {
-    hash: [u8; 32],
-    pub(super) seq: u64,
-    position: u64,
-}
-
-/// The origin of a write as logged, without the change itself.
-pub(super) struct Origin<'a> {
+    /// The position of the event's commit in the logs.
     pub(super) position: u64,
-    pub(super) session: Option<(&'a SessionKey, u64)>,
-    pub(super) event_id: &'a str,
-    pub(super) author: &'a str,
-    pub(super) time: f64,
-}
-
-impl OwnedState {
-    pub(super) fn change(&mut self, change: &KeyChange, origin: &Origin<'_>) {
-        change_scope(&mut self.values, &change.name, &change.change);
-        let (version, position) = self.versions.entry(change.name.clone()).or_default();
-        *version += 1;
-        *position = origin.position;
-        self.log.push(StateChange {
-            position: origin.position,
-            name: change.name.clone(),
-            version: *version,
-            value: change.change.value().cloned(),
-            origin: origin.session.map(|(key, seq)| (key.clone(), seq)),
-            event_id: origin.event_id.to_owned(),
-            author: origin.author.to_owned(),
-            time: origin.time,
-        });
-    }
+    /// The size of the event as JSON, in bytes.
+    pub(super) bytes: u64,
+    pub(super) sent: Sent,
 }
 
 impl User {
@@ -164,21 +127,16 @@ impl App {
     }
 
     pub(super) fn user(&mut self, user_id: &str) -> &mut User {
-        if !self.users.contains_key(user_id) {
-            self.users.insert(user_id.into(), User::default());
-        }
         self.users.entry(user_id.into()).or_default()
     }
 
     /// Applies changes to user and app keys.
     pub(super) fn change_shared(&mut self, user_id: &str, changes: &[KeyChange], origin: &Origin<'_>) {
-        for change in changes {
-            match change.scope {
-                Scope::User => self.user(user_id).state.change(change, origin),
-                Scope::App => self.state.change(change, origin),
-                Scope::Session | Scope::Temp => {}
-            }
+        let of_user = || changes.iter().filter(|change| change.scope == Scope::User);
+        if of_user().next().is_some() {
+            self.user(user_id).state.change_all(of_user(), origin);
         }
+        self.state.change_all(changes.iter().filter(|change| change.scope == Scope::App), origin);
     }
 
     pub(super) fn session(&self, key: &SessionKey) -> Option<(&User, &Stored)> {
@@ -195,13 +153,15 @@ impl App {
 
     /// Adds a new session to all indexes.
     pub(super) fn keep(&mut self, stored: Stored) {
-        let (place, key) = (stored.list_position(), stored.key.clone());
-        self.by_id.insert((key.session_id().into(), key.user_id().into()));
+        let (user_id, session_id) = stored.key.shared_ids();
+        let (place, position) = (Place::new(stored.micros, &stored.key), stored.created);
+        self.by_id.insert((Arc::clone(&session_id), Arc::clone(&user_id)));
         self.by_update.insert(place.clone());
-        self.enter_feed(stored.created, Item::Created(key.clone()));
-        let user = self.user(key.user_id());
+        self.feed.insert(position, Item::Created(stored.key.clone()));
+        let user = self.users.entry(user_id).or_default();
+        user.feed.insert(position);
         user.by_update.insert(place);
-        user.sessions.insert(key.session_id().into(), stored);
+        user.sessions.insert(session_id, stored);
     }
 
     /// Removes a user with all data, except for entries in the app's log; returns the number of sessions, if the user
@@ -215,7 +175,7 @@ impl App {
         let user = self.users.remove(user_id)?;
         for place in &user.by_update {
             self.by_update.remove(place);
-            self.by_id.remove(&(place.session_id.as_str().into(), user_id.into()));
+            self.by_id.remove(&(Arc::clone(&place.session_id), Arc::clone(&place.user_id)));
         }
         for position in &user.feed {
             self.feed.remove(position);
@@ -238,41 +198,6 @@ impl App {
         )
     }
 
-    /// Commits a prepared event to an existing session. `next_position` is called only if the event is stored.
-    pub(super) fn append(
-        &mut self,
-        key: &SessionKey,
-        prepared: Prepared,
-        options: &AppendOptions,
-        next_position: impl FnOnce() -> u64,
-    ) -> Result<Committed> {
-        let Some((_, stored)) = self.session(key) else {
-            return Err(no_session(key));
-        };
-        if let Some(EventEntry { hash, seq, position }) = stored.ids.get(&prepared.event.id) {
-            let outcome = replay(&prepared, hash)?;
-            let event = stored.event(*seq).ok_or_else(|| Error::internal("an event without its place"))?;
-            return Ok(Committed::new(Arc::clone(event), outcome).with_log_positions(LogPositions::of_feed(*position)));
-        }
-        let prepared = match prepared.is_plain(options) {
-            true => prepared,
-            false => self.resolve(key, &prepared, options)?,
-        };
-        prepared.limits.check_seq(stored.last() + 1)?;
-        if !prepared.changes.is_empty() {
-            let has = |name: &str| stored.state.contains_key(name);
-            prepared.limits.check_changes(Scope::Session, &prepared.changes, stored.state.len(), has)?;
-            self.check_shared(key.user_id(), &prepared.changes, &prepared.limits)?;
-        }
-        let update = prepared.update.as_ref();
-        let updated = update.map(|update| update.apply(&stored.metadata, stored.expires)).transpose()?;
-        let committed = self.commit(key, prepared, next_position())?;
-        if let (Some((metadata, expires)), Some(stored)) = (updated, self.session_mut(key)) {
-            (stored.metadata, stored.expires) = (metadata.into(), expires);
-        }
-        Ok(committed)
-    }
-
     /// Refuses a session that would exceed the limit on keys of the user or the app.
     pub(super) fn check_created(&self, prepared: &PreparedSession) -> Result<()> {
         self.check_owned(prepared.key.user_id(), |scope, values| {
@@ -293,56 +218,16 @@ impl App {
         check(Scope::App, &self.state.values)
     }
 
-    fn commit(&mut self, key: &SessionKey, prepared: Prepared, position: u64) -> Result<Committed> {
-        let user = self.users.get_mut(key.user_id()).ok_or_else(|| no_session(key))?;
-        let stored = user.sessions.get_mut(key.session_id()).ok_or_else(|| no_session(key))?;
-        let Prepared { mut event, hash, text_hash, micros, changes, text, .. } = prepared;
-        let size = text.len() as u64;
-        let seq = stored.last() + 1;
-        event.seq = Some(seq);
-        let event = Arc::new(event);
-        let time = event.timestamp.unwrap_or_default();
-        stored.ids.insert(event.id.clone(), EventEntry { hash, seq, position });
-        stored.by_time.insert((time_order(time), seq));
-        stored.events.insert(stored.events.len(), Arc::clone(&event));
-        stored.positions.push_back(position);
-        stored.running.push_back(stored.head().next(seq, &hash, &text_hash));
-        stored.sizes.push_back(size);
-        stored.bytes += size;
-        for change in changes.iter().filter(|change| change.scope == Scope::Session) {
-            change_scope(&mut stored.state, &change.name, &change.change);
-            // Usually the key exists already, and nothing is copied.
-            match stored.written.get_mut(&change.name) {
-                Some(written) => *written = seq,
-                None => drop(stored.written.insert(change.name.clone(), seq)),
-            }
-        }
-        if seq.is_multiple_of(CHECKPOINT_EVENTS) {
-            stored.checkpoints.insert(seq, stored.state.clone());
-        }
-        user.feed.insert(position);
-        self.feed.insert(position, Item::Event(stored.key.clone(), seq));
-        let before = stored.list_position();
-        stored.micros = micros;
-        for places in [&mut user.by_update, &mut self.by_update] {
-            let place = places.take(&before).unwrap_or_else(|| before.clone());
-            places.insert(ListPosition { micros, ..place });
-        }
-        let origin = Origin { position, session: Some((key, seq)), event_id: &event.id, author: &event.author, time };
-        self.change_shared(key.user_id(), &changes, &origin);
-        Ok(Committed::new(event, Outcome::Stored).with_log_positions(LogPositions::of_feed(position)))
-    }
-
     /// Removes a session; returns the number of its last event, if it existed.
     pub(super) fn remove_session(&mut self, key: &SessionKey) -> Option<u64> {
         let user = self.users.get_mut(key.user_id())?;
         let stored = user.sessions.remove(key.session_id())?;
-        let position = stored.list_position();
-        user.by_update.remove(&position);
+        let place = Place::new(stored.micros, &stored.key);
+        user.by_update.remove(&place);
         user.artifacts.retain(|(session, _), _| session.as_deref() != Some(key.session_id()));
-        self.by_update.remove(&position);
+        self.by_update.remove(&place);
         self.by_id.remove(&(key.session_id().into(), key.user_id().into()));
-        self.leave_feed(key, &stored.positions);
+        self.leave_feed(key, stored.entries.iter().map(|entry| entry.position));
         // If the creation wrote keys of the user or the app, these stay, and so does the creation's entry in the feed.
         if self.changes_at(stored.created, key.user()).or_else(|| self.changes_at(stored.created, key.app())).is_none()
         {
@@ -358,14 +243,6 @@ pub(super) fn time_order(seconds: f64) -> u64 {
 }
 
 impl Stored {
-    pub(super) fn list_position(&self) -> ListPosition {
-        ListPosition {
-            micros: self.micros,
-            user_id: self.key.user_id().to_owned(),
-            session_id: self.key.session_id().to_owned(),
-        }
-    }
-
     /// Returns the current session; the position is the last one assigned.
     pub(super) fn to_session(&self, state: StateMap, events: Events, position: u64) -> Session {
         Session::new(self.key.clone(), state)
@@ -377,24 +254,6 @@ impl Stored {
             .with_metadata(Arc::clone(&self.metadata))
             .with_stored_bytes(self.bytes)
             .with_log_positions(LogPositions::of_feed(position))
-    }
-
-    /// Returns the running hash up to the last event.
-    pub(super) fn head(&self) -> RunningHash {
-        self.running.back().copied().unwrap_or(self.start)
-    }
-
-    /// Returns the hashes of the events after a number.
-    pub(super) fn event_hashes(&self, after: u64, limit: usize) -> Result<EventHashes> {
-        let from = self.count_up_to(after);
-        let events = self.events.slice(from, self.events.len().min(from.saturating_add(limit)));
-        let hashes = events.iter().zip(self.running.range(from..)).map(|(event, running)| {
-            let sent = self.ids.get(&event.id).map(|entry| entry.hash.to_vec()).unwrap_or_default();
-            Ok(EventHash::new(event.seq.unwrap_or_default(), sent, event_text_hash(event)?, Some(*running)))
-        });
-        let last = self.last();
-        let page = EventHashes::new(self.base, Some(self.start), last, last).with_head(Some(self.head()));
-        Ok(page.with_events(hashes.collect::<Result<_>>()?))
     }
 
     /// Returns the number of the last event.
@@ -409,6 +268,16 @@ impl Stored {
 
     pub(super) fn event(&self, seq: u64) -> Option<&Arc<Event>> {
         if seq <= self.base { None } else { self.events.get(self.count_up_to(seq - 1)) }
+    }
+
+    /// Returns the event with this id, of which the hash is given.
+    pub(super) fn event_with_id(&self, hash: u64, id: &str) -> Option<&Arc<Event>> {
+        self.ids.candidates(hash).filter_map(|seq| self.event(seq)).find(|event| event.id == id)
+    }
+
+    /// Returns what is kept beside an event.
+    pub(super) fn entry(&self, seq: u64) -> Option<&EventEntry> {
+        if seq <= self.base { None } else { self.entries.get(self.count_up_to(seq - 1)) }
     }
 
     /// Whether the session has expired. The clock is read only if the session has an expiry time.

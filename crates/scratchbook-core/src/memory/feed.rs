@@ -1,6 +1,7 @@
 //! The feeds of an app and of its users. The caller holds the app's lock.
 
 use super::app::{App, owned};
+use super::owned::Logged;
 use super::to_map;
 use crate::error::Result;
 use crate::json::bytes_of;
@@ -100,10 +101,10 @@ impl App {
 
     /// Removes a session's events from the feeds. Positions of events that a fork has copied belong to the events of
     /// the original, which stay.
-    pub(super) fn leave_feed<'p>(&mut self, key: &SessionKey, positions: impl IntoIterator<Item = &'p u64>) {
+    pub(super) fn leave_feed(&mut self, key: &SessionKey, positions: impl IntoIterator<Item = u64>) {
         for position in positions {
-            if matches!(self.feed.get(position), Some(Item::Event(of, _)) if of == key) {
-                self.drop_from_feed(key.user_id(), *position);
+            if matches!(self.feed.get(&position), Some(Item::Event(of, _)) if of == key) {
+                self.drop_from_feed(key.user_id(), position);
             }
         }
     }
@@ -126,7 +127,7 @@ impl App {
     pub(super) fn changes_at(&self, position: u64, owner: StateOwner) -> Option<FeedCommit> {
         let log = &owned(self, &owner)?.log;
         let from = log.partition_point(|change| change.position < position);
-        let changes: Vec<_> = log[from..].iter().take_while(|change| change.position == position).cloned().collect();
+        let changes: Vec<_> = log[from..].iter().take_while(|change| change.position == position).map(Logged::change).collect();
         (!changes.is_empty()).then_some(FeedCommit::State { owner, changes })
     }
 

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use serde_json::Map;
 
-use super::app::{App, OwnedState, Stored, User};
+use super::app::{App, Stored, User};
+use super::ids::Ids;
+use super::owned::OwnedState;
 use crate::error::{Error, KeyWriter, Result};
 use crate::plan::fork::{check_event_number, log_pruned};
 use crate::plan::limits::state_bytes;
 use crate::plan::resolve::WrittenKey;
 use crate::plan::room::Room;
-use crate::session::{Events, ListStateConfig, RunningHash, SessionKey, StatePage, no_session};
+use crate::session::{Events, ListStateConfig, SessionKey, StatePage, no_session};
 use crate::state::{Scope, ScopeMap, StateMap, change_scope};
 use crate::store::taken;
 
@@ -32,7 +34,7 @@ impl App {
         });
         let shared = [(Scope::User, &user.state), (Scope::App, &self.state)].into_iter().flat_map(|(scope, state)| {
             state.values.iter().filter_map(move |(name, _)| {
-                let place = state.versions.get(name.as_ref()).map_or(0, |(_, position)| *position);
+                let place = state.written_at(name);
                 let mut writer = state.writer(&WrittenKey { scope, name: name.to_string(), place })?;
                 writer.invocation_id = self.invocation_of(key.app_name(), &writer).unwrap_or_default();
                 Some((scope.key(name).into_owned(), writer))
@@ -81,18 +83,17 @@ impl Stored {
         Self {
             key: key.clone(),
             bytes: initial_bytes(&initial),
-            start: RunningHash::start(key),
+            start: None,
             running: VecDeque::new(),
-            sizes: VecDeque::new(),
             state: initial.clone(),
             initial,
             base: 0,
             position,
             written: HashMap::new(),
             events: Events::default(),
-            positions: VecDeque::new(),
+            entries: VecDeque::new(),
             checkpoints: BTreeMap::new(),
-            ids: HashMap::new(),
+            ids: Ids::default(),
             by_time: BTreeSet::new(),
             made: micros,
             micros,
@@ -107,7 +108,7 @@ impl Stored {
     /// fold starts.
     fn position_at(&self, seq: u64) -> u64 {
         let last = self.count_up_to(seq).checked_sub(1);
-        last.and_then(|place| self.positions.get(place)).copied().unwrap_or(self.position)
+        last.and_then(|place| self.entries.get(place)).map_or(self.position, |entry| entry.position)
     }
 
     /// Returns the session's own keys after an existing event, or after all pruned ones.
@@ -141,21 +142,20 @@ impl Stored {
             written.insert(name.to_string(), seq);
         }
         let micros = events.last().and_then(|event| event.timestamp);
-        let sizes: VecDeque<_> = self.sizes.iter().take(count).copied().collect();
+        let entries: VecDeque<_> = self.entries.iter().take(count).cloned().collect();
         Self {
             key: fork.clone(),
-            bytes: initial_bytes(&self.initial) + sizes.iter().sum::<u64>(),
-            sizes,
-            start: self.start,
+            bytes: initial_bytes(&self.initial) + entries.iter().map(|entry| entry.bytes).sum::<u64>(),
+            entries,
+            start: Some(self.start()),
             running: self.running.iter().take(count).copied().collect(),
             initial: self.initial.clone(),
             base: self.base,
             position: self.position,
             state,
             written,
-            positions: self.positions.iter().take(count).copied().collect(),
             checkpoints: self.checkpoints.range(..=at).map(|(seq, state)| (*seq, state.clone())).collect(),
-            ids: self.ids.iter().filter(|(_, known)| known.seq <= at).map(|(id, k)| (id.clone(), k.clone())).collect(),
+            ids: Ids::of(&events),
             by_time: self.by_time.iter().filter(|(_, seq)| *seq <= at).copied().collect(),
             made: created,
             micros: micros.map_or(created, crate::session::micros_of_seconds),
@@ -192,8 +192,8 @@ impl OwnedState {
         let mut values = ScopeMap::new();
         for change in self.log.iter().take_while(|change| change.position <= position) {
             match &change.value {
-                Some(value) => drop(values.insert(Arc::from(change.name.as_str()), Arc::new(value.clone()))),
-                None => drop(values.remove(change.name.as_str())),
+                Some(value) => drop(values.insert(Arc::clone(&change.name), Arc::clone(value))),
+                None => drop(values.remove(&change.name)),
             }
         }
         Some(values)

@@ -5,8 +5,13 @@
 
 mod app;
 mod artifact;
+mod commit;
 mod feed;
+mod hashes;
 mod history;
+mod ids;
+mod owned;
+mod place;
 mod removal;
 pub mod resolve;
 mod retention;
@@ -21,8 +26,11 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use self::app::{App, Origin, Stored, User, owned};
+use self::app::{App, Stored, User, owned};
+use self::commit::is_plain;
 use self::feed::Item;
+use self::owned::{Logged, Origin};
+use self::place::Place;
 use crate::environment::{Environment, SystemEnvironment};
 use crate::error::{Error, KeyWriter, Result};
 use crate::event::Event;
@@ -31,15 +39,18 @@ use crate::plan::feed::{Feed, LET_GO_AT_ONCE, REMOVALS_KEPT};
 use crate::plan::fork::fork_key;
 use crate::plan::limits::Limits;
 use crate::plan::locate::{LocateQuery, taken_within};
-use crate::plan::query::{EventQuery, ListPosition, ListQuery, StateQuery};
-use crate::plan::quota::{QuotaStore, Quotas, reserve_event, reserve_fork, reserve_session};
+use crate::plan::query::{EventQuery, ListQuery, StateQuery};
+use crate::plan::quota::{QuotaStore, Quotas, reserve_bytes, reserve_event, reserve_fork, reserve_session};
 use crate::plan::room::{Room, Users, bytes_of_values};
+use crate::plan::running_hash::HASHED_AT_ONCE;
+use crate::plan::sent::prepare_unwritten;
 use crate::plan::update::{prepare_append, prepare_update};
+use crate::plan::usage::Usage;
 use crate::session::{
     AppendOptions, Capabilities, ChangeQuery, CommitNotices, CommitNotifier, CommitScope, Committed,
     CreateSessionConfig, EventHashes, Events, FeedPage, FeedStart, ForkConfig, GetSessionConfig, IdScope, InitialState,
     ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome, PAGE_BYTES, Prune, PutStateOptions,
-    Removal, RemovalKind, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage,
+    Removal, RemovalKind, Session, SessionKey, SessionService, SessionUpdate, SharedKeys, StateChange, StateOwner, StatePage,
     check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
 };
 use crate::state::{ScopeMap, StateDelta, StateMap};
@@ -198,6 +209,7 @@ impl SessionService for InMemorySessionService {
     }
 
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
+        let shared_keys = config.shared_keys;
         let mut prepared = prepare_session(app_name, user_id, config, self.environment.as_ref(), &self.limits)?;
         let held = reserve_session(self, &prepared).await?;
         let app = self.app_or_new(app_name)?;
@@ -230,7 +242,7 @@ impl SessionService for InMemorySessionService {
         };
         app.change_shared(user_id, &prepared.shared, &origin);
         for event in prepared.events {
-            app.append(&key, event, &AppendOptions::default(), || self.next_position())?;
+            app.append(&key, event, &AppendOptions::default(), shared_keys, || self.next_position())?;
         }
         held.keep();
         self.notifier.notify_session(&key);
@@ -303,17 +315,17 @@ impl SessionService for InMemorySessionService {
                 None => return Ok(ListSessionsResponse::default()),
             },
         };
-        let (now, after) = (self.now_micros(), query.after.as_ref().map_or(Unbounded, Excluded));
-        let places: &mut (dyn Iterator<Item = &ListPosition> + Send) = match query.order {
-            ListOrder::OldestFirst => &mut order.range::<ListPosition, _>((after, Unbounded)),
-            ListOrder::NewestFirst => &mut order.range::<ListPosition, _>((Unbounded, after)).rev(),
+        let (now, after) = (self.now_micros(), query.after.as_ref().map_or(Unbounded, |after| Excluded(Place::from(after))));
+        let places: &mut (dyn Iterator<Item = &Place> + Send) = match query.order {
+            ListOrder::OldestFirst => &mut order.range((after, Unbounded)),
+            ListOrder::NewestFirst => &mut order.range((Unbounded, after)).rev(),
         };
-        let stored = |place: &ListPosition| {
-            let user = app.users.get(place.user_id.as_str())?;
-            let stored = user.sessions.get(place.session_id.as_str())?;
+        let stored = |place: &Place| {
+            let user = app.users.get(&place.user_id)?;
+            let stored = user.sessions.get(&place.session_id)?;
             (!stored.is_expired(|| now)).then_some((user, stored))
         };
-        let live = places.filter_map(|place| Some((place.clone(), stored(place)?)));
+        let live = places.filter_map(|place| Some((place.to_position(), stored(place)?)));
         let (page, token) = query.pick(live, |(_, stored)| &stored.metadata);
         let mut users = Users::default();
         let (page, token) = query.fit(page, token, |place, (user, stored)| {
@@ -351,12 +363,21 @@ impl SessionService for InMemorySessionService {
             self.check_open()?;
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
-        let prepared = prepare_append(event, &options, self.environment.as_ref(), &self.limits)?;
-        let held = reserve_event(self, key, &prepared).await?;
-        let app = self.app(key.app_name())?.ok_or_else(|| no_session(key))?;
-        let mut app = write(&app);
-        self.drop_expired(&mut app, key);
-        let committed = app.append(key, prepared, &options, || self.next_position())?;
+        let (held, committed) = if is_plain(&event, &options) {
+            let event = prepare_unwritten(event, self.environment.as_ref(), &self.limits)?;
+            let held = reserve_bytes(self, key, &event.event.id, Usage::bytes(event.bytes)).await?;
+            let app = self.app(key.app_name())?.ok_or_else(|| no_session(key))?;
+            let mut app = write(&app);
+            let committed = app.commit(key, event.into(), &self.limits, || self.now_micros(), || self.next_position());
+            (held, committed.inspect_err(|_| self.drop_expired(&mut app, key))?)
+        } else {
+            let event = prepare_append(event, &options, self.environment.as_ref(), &self.limits)?;
+            let held = reserve_event(self, key, &event).await?;
+            let app = self.app(key.app_name())?.ok_or_else(|| no_session(key))?;
+            let mut app = write(&app);
+            self.drop_expired(&mut app, key);
+            (held, app.append(key, event, &options, SharedKeys::Written, || self.next_position())?)
+        };
         if committed.outcome == Outcome::Stored {
             held.keep();
         }
@@ -413,18 +434,18 @@ impl SessionService for InMemorySessionService {
         match query {
             ChangeQuery::After(after) => {
                 let from = log.partition_point(|change| change.position <= *after);
-                let page = log.iter().skip(from).take(limit);
-                let mut to = from + page.take_while(|change| room.takes(change.bytes())).count();
+                let page = log.iter().skip(from).take(limit).map(Logged::change);
+                let mut page: Vec<_> = page.take_while(|change| room.takes(change.bytes())).collect();
                 // All changes of a commit have the same position: a page that ended between them would lose the rest.
-                while from < to && to < log.len() && log[to].position == log[to - 1].position {
-                    to += 1;
-                }
-                Ok(log[from..to].to_vec())
+                let last = page.last().map(|last| last.position);
+                let rest = log.iter().skip(from + page.len()).take_while(|change| Some(change.position) == last);
+                page.extend(rest.map(Logged::change));
+                Ok(page)
             }
             ChangeQuery::OfKey { name, before } => {
                 let until = log.partition_point(|change| change.position < *before);
-                let of_key = log[..until].iter().rev().filter(|change| change.name == *name).take(limit);
-                Ok(of_key.take_while(|change| room.takes(change.bytes())).cloned().collect())
+                let of_key = log[..until].iter().rev().filter(|change| *change.name == **name).take(limit);
+                Ok(of_key.map(Logged::change).take_while(|change| room.takes(change.bytes())).collect())
             }
         }
     }
@@ -463,12 +484,20 @@ impl SessionService for InMemorySessionService {
         let Some(app) = self.app(key.app_name())? else {
             return Ok(None);
         };
-        let app = read(&app);
-        self.live(&app, key).map(|(_, stored)| stored.event_hashes(after, limit)).transpose()
+        loop {
+            // Other calls get their turn in between.
+            let mut app = write(&app);
+            let Some(stored) = app.session_mut(key).filter(|stored| !stored.is_expired(|| self.now_micros())) else {
+                return Ok(None);
+            };
+            if stored.hash_events(HASHED_AT_ONCE)? {
+                return stored.event_hashes(after, limit).map(Some);
+            }
+        }
     }
 
     async fn hash_events(&self, _: usize) -> Result<u64> {
-        // Every event got its running hash in its commit.
+        // They are computed when they are listed.
         self.check_open().map(|()| 0)
     }
 
@@ -504,8 +533,8 @@ impl SessionService for InMemorySessionService {
                 if change.origin.as_ref().is_some_and(|(key, _)| key.user_id() == user_id) {
                     change.origin = None;
                 }
-                if change.author == user_id {
-                    change.author.clear();
+                if *change.author == *user_id {
+                    change.author = "".into();
                 }
             }
             self.notifier.notify_scopes([CommitScope::all_of(&user)]);
@@ -541,7 +570,7 @@ impl InMemorySessionService {
         let mut app = write(&app);
         self.drop_expired(&mut app, key);
         self.quotas.forget(&key.user());
-        let (pruned, last) = app.prune_events(key, before, limit);
+        let (pruned, last) = app.prune_events(key, before, limit)?;
         if pruned > 0 {
             let removal = Removal::of_session(RemovalKind::Pruned, key.clone(), last, self.environment.now());
             app.record(self.next_position(), removal);

@@ -1,10 +1,11 @@
 //! Resolves writes that depend on stored values. The caller holds the app's lock.
 
-use super::app::{App, OwnedState, Stored};
+use super::app::{App, Stored};
+use super::owned::OwnedState;
 use crate::error::{Error, KeyWriter, Result};
 use crate::plan::commit::{KeyChange, Prepared, PreparedSession, PreparedState};
 use crate::plan::resolve::{Found, Refusal, WrittenKey};
-use crate::session::{AppendOptions, SessionKey, StateChange, StateOwner, event_writer, no_session};
+use crate::session::{AppendOptions, SessionKey, StateOwner, event_writer, no_session};
 use crate::state::Scope;
 
 impl App {
@@ -49,7 +50,7 @@ impl App {
     fn find(&self, found: &mut Found, user_id: &str, scope: Scope, name: &str) {
         if let Some(state) = self.owned_by(user_id, scope) {
             let value = state.values.get(name).map(|value| value.as_ref().clone());
-            found.insert(scope, name, value, state.versions.get(name).map_or(0, |(_, position)| *position));
+            found.insert(scope, name, value, state.written_at(name));
         }
     }
 
@@ -91,6 +92,6 @@ impl OwnedState {
     pub(super) fn writer(&self, written: &WrittenKey) -> Option<KeyWriter> {
         let from = self.log.partition_point(|change| change.position < written.place);
         let of_commit = self.log[from..].iter().take_while(|change| change.position == written.place);
-        of_commit.into_iter().find(|change| change.name == written.name).map(StateChange::writer)
+        of_commit.into_iter().find(|change| *change.name == *written.name).map(|change| change.change().writer())
     }
 }

@@ -1,9 +1,12 @@
 //! Removal of old data. The caller holds the app's lock.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use super::app::{App, OwnedState, Stored, time_order};
+use super::app::{App, Stored, time_order};
 use super::history::initial_bytes;
+use super::owned::OwnedState;
+use crate::error::Result;
 use crate::session::{SessionKey, StateOwner};
 
 impl App {
@@ -26,38 +29,41 @@ impl App {
     }
 
     /// Prunes events; returns how many, and the number of the last one removed.
-    pub(super) fn prune_events(&mut self, key: &SessionKey, before: u64, limit: usize) -> (usize, u64) {
+    pub(super) fn prune_events(&mut self, key: &SessionKey, before: u64, limit: usize) -> Result<(usize, u64)> {
         let Some(stored) = self.session_mut(key) else {
-            return (0, 0);
+            return Ok((0, 0));
         };
-        let (pruned, last) = (stored.prune(before, limit), stored.base);
-        self.leave_feed(key, &pruned);
-        (pruned.len(), last)
+        let (pruned, last) = (stored.prune(before, limit)?, stored.base);
+        let count = pruned.len();
+        self.leave_feed(key, pruned);
+        Ok((count, last))
     }
 }
 
 impl Stored {
     /// Removes the oldest events and returns their positions.
-    fn prune(&mut self, before: u64, limit: usize) -> Vec<u64> {
+    fn prune(&mut self, before: u64, limit: usize) -> Result<Vec<u64>> {
         let count = self.count_up_to(before.saturating_sub(1)).min(limit);
         let base = self.base + count as u64;
         if count == 0 {
-            return Vec::new();
+            return Ok(Vec::new());
         }
-        let (begins, pruned_bytes) = (initial_bytes(&self.initial), self.sizes.drain(..count).sum::<u64>());
+        // The running hash goes on from the last pruned event.
+        self.hash_events(count.saturating_sub(self.running.len()))?;
+        let pruned: Vec<_> = self.entries.drain(..count).collect();
+        let (begins, pruned_bytes) = (initial_bytes(&self.initial), pruned.iter().map(|entry| entry.bytes).sum::<u64>());
         self.initial = self.state_at(base);
         self.bytes = self.bytes - begins - pruned_bytes + initial_bytes(&self.initial);
         for event in self.events.slice(0, count).iter() {
-            self.ids.remove(&event.id);
+            self.ids.remove(event);
             self.by_time.remove(&(time_order(event.timestamp.unwrap_or_default()), event.seq.unwrap_or_default()));
         }
         self.events = self.events.slice(count, self.events.len());
-        self.start = self.running.drain(..count).next_back().unwrap_or(self.start);
-        let pruned: Vec<_> = self.positions.drain(..count).collect();
-        self.position = pruned.last().copied().unwrap_or(self.position);
+        self.start = self.running.drain(..count).next_back();
+        self.position = pruned.last().map_or(self.position, |entry| entry.position);
         self.checkpoints.retain(|seq, _| *seq > base);
         self.base = base;
-        pruned
+        Ok(pruned.into_iter().map(|entry| entry.position).collect())
     }
 }
 
@@ -69,8 +75,8 @@ impl OwnedState {
         }
         self.pruned = self.pruned.max(before);
         let until = self.log.partition_point(|change| change.position < before);
-        let last: HashMap<String, u64> =
-            self.log[..until].iter().map(|change| (change.name.clone(), change.position)).collect();
+        let last: HashMap<Arc<str>, u64> =
+            self.log[..until].iter().map(|change| (Arc::clone(&change.name), change.position)).collect();
         let mut removed = 0;
         self.log.retain(|change| {
             let is_overwritten = last.get(&change.name).is_some_and(|last| change.position < *last);

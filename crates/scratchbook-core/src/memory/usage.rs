@@ -30,7 +30,7 @@ impl QuotaStore for InMemorySessionService {
         let Some(app) = self.app(key.app_name())? else {
             return Ok(false);
         };
-        Ok(read(&app).session(key).is_some_and(|(_, stored)| stored.ids.contains_key(id)))
+        Ok(read(&app).session(key).is_some_and(|(_, stored)| stored.event_with_id(stored.ids.hash(id), id).is_some()))
     }
 
     async fn fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Result<Usage> {
@@ -42,7 +42,7 @@ impl QuotaStore for InMemorySessionService {
         let Some((user, stored)) = app.session(key) else {
             return Ok(Usage::default());
         };
-        let left = at.map_or(0, |at| stored.sizes.iter().skip(stored.count_up_to(at)).sum());
+        let left = at.map_or(0, |at| stored.entries.iter().skip(stored.count_up_to(at)).map(|entry| entry.bytes).sum());
         let own = user.artifacts.iter().filter(|((session, _), _)| session.as_deref() == Some(key.session_id()));
         let artifacts = own.map(|(_, versions)| of_versions(versions));
         Ok(artifacts.fold(Usage::session(stored.bytes - left), Usage::plus))

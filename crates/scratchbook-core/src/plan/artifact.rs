@@ -44,9 +44,9 @@ pub fn prepare_artifact(
         (_, _, Some(_)) => None,
         _ => return Err(Error::invalid("an artifact is a part with text, data or a file's URI; this has none")),
     };
-    let bytes = json::check_writable(&artifact, "the artifact")?;
+    let bytes = json::text_length(&artifact, "the artifact")?;
     artifact.check_extras()?;
-    let beside = json::check_writable(&custom_metadata, "the artifact's metadata")?;
+    let beside = json::text_length(&custom_metadata, "the artifact's metadata")?;
     let bytes = bytes.saturating_add(beside);
     limits.check_artifact(filename, bytes)?;
     Ok(PreparedArtifact { artifact: Arc::new(artifact), mime_type, custom_metadata, bytes })

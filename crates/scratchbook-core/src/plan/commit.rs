@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::limits::{Limits, state_bytes};
-use super::running_hash;
+use super::sent::{self, Completed};
 use super::update::PreparedUpdate;
 use super::usage::Usage;
 use crate::environment::Environment;
@@ -17,7 +17,7 @@ use crate::event::{Event, check_timestamp};
 use crate::json;
 use crate::session::{
     CreateSessionConfig, IdScope, Outcome, PutStateOptions, SessionKey, SessionMetadata, SharedKeys, StateCheck,
-    StateOwner, check_id, check_owner, micros_of_seconds,
+    StateOwner, check_owner, micros_of_seconds,
 };
 use crate::state::{Change, MAX_KEY_BYTES, Scope, StateDelta};
 
@@ -85,28 +85,14 @@ impl KeyChange {
 ///
 /// `InvalidArgument` for invalid ids, keys, values or timestamps; `PayloadTooLarge` if a limit is exceeded.
 pub fn prepare_event(mut event: Event, environment: &dyn Environment, limits: &Limits) -> Result<Prepared> {
-    event.check()?;
-    check_id("event id", &event.id)?;
-    check_id("invocation id", &event.invocation_id)?;
-    event.seq = None;
-    event.drop_nulls();
-    event.actions.state_delta.retain(|key| Scope::split(key).0 != Scope::Temp);
+    sent::check(&mut event)?;
     let operations = take_operations(&mut event);
+    let completed = Completed::complete(&mut event, environment)?;
     let mut text = json::to_text(&event, "the event")?;
     event.check_extras(&text)?;
-    let hash = hash(&text, operations.as_ref())?;
-    // Usually the event is stored as it was sent.
-    let mut text_hash = hash;
-    if event.id.is_empty() || event.timestamp.is_none() {
-        if event.id.is_empty() {
-            event.id = environment.new_id();
-        }
-        check_id("event id", &event.id)?;
-        check_timestamp(*event.timestamp.get_or_insert_with(|| environment.now()))?;
-        text = json::to_text(&event, "the event")?;
-        text_hash = running_hash::text_hash(&text);
-    }
-    limits.check_event(&event.id, &text, &event.actions.state_delta)?;
+    let (stored, sent) = completed.hash(&event, &text)?;
+    let (hash, text_hash) = (with_operations(sent, operations.as_ref())?, stored.finalize().into());
+    limits.check_event(&event.id, text.len() as u64, &event.actions.state_delta)?;
     if let Some(delta) = operations {
         event.actions.state_delta = delta;
         text.clear();
@@ -148,10 +134,9 @@ fn take_operations(event: &mut Event) -> Option<StateDelta> {
     Some(delta)
 }
 
-/// Returns the hash of an event as the caller sent it. The hash covers the operations, which the event's text does not
+/// Continues the hash of an event as the caller sent it. The hash covers the operations, which the event's text does not
 /// contain. It does not cover their results.
-fn hash(text: &str, operations: Option<&StateDelta>) -> Result<[u8; 32]> {
-    let mut hash = Sha256::new_with_prefix(text);
+fn with_operations(mut hash: Sha256, operations: Option<&StateDelta>) -> Result<[u8; 32]> {
     let operations = operations.into_iter().flat_map(StateDelta::iter);
     for (key, operations) in operations.filter_map(|(key, change)| Some((key, change.operations()?))) {
         // No JSON text contains this byte, so no event without operations has the same hash.
@@ -168,12 +153,16 @@ fn hash(text: &str, operations: Option<&StateDelta>) -> Result<[u8; 32]> {
 ///
 /// `AlreadyExists` if the content differs.
 pub fn replay(prepared: &Prepared, stored_hash: &[u8]) -> Result<Outcome> {
-    if prepared.hash == stored_hash {
+    replay_of(&prepared.event.id, prepared.hash == stored_hash)
+}
+
+pub(crate) fn replay_of(event_id: &str, is_same: bool) -> Result<Outcome> {
+    if is_same {
         return Ok(Outcome::Replayed);
     }
     Err(Error::new(
         crate::error::ErrorKind::AlreadyExists,
-        format!("the event {} is in the session already, with other content; use a new id", prepared.event.id),
+        format!("the event {event_id} is in the session already, with other content; use a new id"),
     ))
 }
 
@@ -313,7 +302,7 @@ pub fn prepare_state(
     Ok(PreparedState { changes, limits: *limits, check: options.check.clone() })
 }
 
-fn key_changes(delta: &StateDelta) -> Vec<KeyChange> {
+pub(crate) fn key_changes(delta: &StateDelta) -> Vec<KeyChange> {
     let mut changes: Vec<_> = delta
         .iter()
         .map(|(key, change)| {

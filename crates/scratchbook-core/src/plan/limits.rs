@@ -1,11 +1,10 @@
 //! Limits on sizes and numbers.
 
-use serde::Serialize;
 use serde_json::Value;
 
 use super::commit::KeyChange;
 use crate::error::{Error, ErrorKind, Result};
-use crate::json::ByteCount;
+use crate::json::text_length;
 use crate::state::{Change, REMOVED, Scope, StateDelta};
 
 /// Limits on sizes and numbers in a store. A write that exceeds a size is refused as `PayloadTooLarge`, and one that
@@ -262,9 +261,8 @@ impl Limits {
         )))
     }
 
-    /// Checks an event with its text, and the values in its delta.
-    pub(crate) fn check_event(&self, id: &str, text: &str, delta: &StateDelta) -> Result<()> {
-        let bytes = text.len() as u64;
+    /// Checks an event whose text has this length, and the values in its delta.
+    pub(crate) fn check_event(&self, id: &str, bytes: u64, delta: &StateDelta) -> Result<()> {
         // No part of a text is longer than the text, so this check is enough for nearly every event.
         if bytes <= self.value_bytes.min(self.delta_bytes).min(self.event_bytes) {
             return Ok(());
@@ -286,7 +284,7 @@ impl Limits {
         for (key, change) in changes {
             let key = key.as_ref();
             let bytes = match change {
-                Change::Set(value) => text_bytes(value)?,
+                Change::Set(value) => text_length(value, "a value")?,
                 Change::Remove => REMOVED.len() as u64 + 2,
                 Change::Apply(_) => continue,
             };
@@ -298,7 +296,7 @@ impl Limits {
                 )));
             }
             // A colon and, except for the first, a comma.
-            all += text_bytes(key)? + bytes + 1 + u64::from(all > 2);
+            all += text_length(key, "a key")? + bytes + 1 + u64::from(all > 2);
             if bytes >= largest.0 {
                 largest = (bytes, key.to_owned());
             }
@@ -373,17 +371,10 @@ pub(crate) fn state_bytes<'a>(state: impl Iterator<Item = (&'a str, &'a Value)>)
     let mut bytes = 0;
     for (name, value) in state {
         // A colon, and a comma or a brace.
-        bytes += text_bytes(name)? + text_bytes(value)? + 2;
+        bytes += text_length(name, "a key")? + text_length(value, "a value")? + 2;
     }
     // The first has a brace before it.
     Ok(if bytes == 0 { 0 } else { bytes + 1 })
-}
-
-/// Returns the length of a value as JSON text, without building the text.
-fn text_bytes(value: &(impl Serialize + ?Sized)) -> Result<u64> {
-    let mut count = ByteCount::default();
-    serde_json::to_writer(&mut count, value).map_err(|e| Error::internal("a value without JSON").with_source(e))?;
-    Ok(count.0)
 }
 
 #[cfg(test)]

@@ -37,6 +37,7 @@ mod rewind;
 pub mod room;
 #[doc(hidden)]
 pub mod running_hash;
+pub(crate) mod sent;
 #[doc(hidden)]
 pub mod sql;
 #[doc(hidden)]

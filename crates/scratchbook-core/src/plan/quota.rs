@@ -264,8 +264,18 @@ pub async fn reserve_event<S: QuotaStore + ?Sized>(
     key: &SessionKey,
     event: &Prepared,
 ) -> Result<Reservation> {
-    match reserve(store, key, event.usage()).await {
-        Err(error) if error.kind() == ErrorKind::ResourceExhausted && store.has_event(key, &event.event.id).await? => {
+    reserve_bytes(store, key, &event.event.id, event.usage()).await
+}
+
+/// Reserves room for an event with this id, as [`reserve_event`] does.
+pub(crate) async fn reserve_bytes<S: QuotaStore + ?Sized>(
+    store: &S,
+    key: &SessionKey,
+    event_id: &str,
+    more: Usage,
+) -> Result<Reservation> {
+    match reserve(store, key, more).await {
+        Err(error) if error.kind() == ErrorKind::ResourceExhausted && store.has_event(key, event_id).await? => {
             Ok(Reservation::default())
         }
         reservation => reservation,

@@ -127,7 +127,7 @@ impl Prepared {
         let mut event = self.event.clone();
         event.actions.state_delta = resolved_delta(&self.event.actions.state_delta, &changes)?;
         let text = json::to_text(&event, "the event")?;
-        self.limits.check_event(&event.id, &text, &event.actions.state_delta)?;
+        self.limits.check_event(&event.id, text.len() as u64, &event.actions.state_delta)?;
         let (update, text_hash) = (self.update.clone(), text_hash(&text));
         Ok(Self { event, text, text_hash, hash: self.hash, micros: self.micros, changes, limits: self.limits, update })
     }

@@ -76,9 +76,7 @@ pub fn text_hash(text: &str) -> [u8; 32] {
 ///
 /// None in practice: the event was written as text when it was prepared.
 pub fn event_text_hash(event: &Event) -> Result<[u8; 32]> {
-    let mut event = event.clone();
-    event.seq = None;
-    Ok(text_hash(&json::to_text(&event, "the event")?))
+    Ok(text_hash(&json::to_text(event, "the event")?))
 }
 
 /// The row with the state from which a session's events are folded, as far as it concerns the running hash.

@@ -70,6 +70,13 @@ impl SessionKey {
     }
 }
 
+impl SessionKey {
+    /// Returns the user's and the session's id, shared with this address.
+    pub(crate) fn shared_ids(&self) -> (Arc<str>, Arc<str>) {
+        (Arc::clone(&self.user_id), Arc::clone(&self.session_id))
+    }
+}
+
 impl fmt::Display for SessionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.app_name, self.user_id, self.session_id)
@@ -190,6 +197,10 @@ pub fn check_id(what: &str, id: &str) -> Result<()> {
         let start: String = id.chars().take(40).collect();
         let len = id.len();
         return Err(Error::invalid(format!("the {what} '{start}...' has {len} bytes; it has at most {MAX_ID_BYTES}")));
+    }
+    // Nearly every id is ASCII without control characters, which is seen faster in its bytes.
+    if id.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return Ok(());
     }
     match id.chars().find(|c| c.is_control()) {
         Some(c) => Err(Error::invalid(format!("the {what} {id:?} contains the control character {c:?}"))),

@@ -478,6 +478,10 @@ impl Events {
         if index == events.len() { events.push_back(event) } else { events.insert(index, event) }
     }
 
+    pub(crate) fn push_back(&mut self, event: Arc<Event>) {
+        Arc::make_mut(&mut self.0).push_back(event);
+    }
+
     /// Returns the events from one index up to, not including, another.
     pub(crate) fn slice(&self, from: usize, to: usize) -> Self {
         Self(Arc::new(Vector::clone(&self.0).slice(from..to)))

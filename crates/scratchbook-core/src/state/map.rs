@@ -174,7 +174,11 @@ impl StateMap {
 pub fn change_scope(scope: &mut ScopeMap, name: &str, change: &Change) {
     match change {
         Change::Set(value) => {
-            scope.insert(Arc::from(name), Arc::new(value.clone()));
+            let value = Arc::new(value.clone());
+            match scope.get_mut(name) {
+                Some(known) => *known = value,
+                None => drop(scope.insert(Arc::from(name), value)),
+            }
         }
         Change::Remove => {
             scope.remove(name);

@@ -1,0 +1,68 @@
+//! The accepted counts, in `accepted.json`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+use std::{env, fs};
+
+use super::cases::CASES;
+
+/// The counts by case, of each compiler, architecture and profile.
+pub struct Accepted(BTreeMap<String, BTreeMap<String, u64>>);
+
+impl Accepted {
+    pub fn read() -> Self {
+        let text = fs::read_to_string(file()).unwrap_or_else(|_| "{}".to_owned());
+        Self(serde_json::from_str(&text).expect("accepted.json is the counts of each compiler"))
+    }
+
+    /// Whether there are counts of this program's build.
+    pub fn is_known(&self) -> bool {
+        self.0.contains_key(&counted_with())
+    }
+
+    pub fn of(&self, case: &str) -> Option<u64> {
+        self.0.get(&counted_with())?.get(case).copied()
+    }
+
+    /// Writes these counts in place of those of the same build. Counts of other builds stay, until they are accepted
+    /// there.
+    pub fn accept(mut self, counts: &BTreeMap<&'static str, u64>) {
+        let counts = counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        self.0.insert(counted_with(), counts);
+        fs::write(file(), serde_json::to_string_pretty(&self.0).unwrap() + "\n").unwrap();
+    }
+
+    /// Describes the counts that are above the accepted ones and their room. A case without an accepted count is one of
+    /// these, too.
+    pub fn risen(&self, counts: &BTreeMap<&'static str, u64>) -> Vec<String> {
+        let risen = |case: &super::cases::Case| {
+            let count = counts[case.name];
+            let Some(accepted) = self.of(case.name) else {
+                return Some(format!("{}: {count} instructions, and no count is accepted", case.name));
+            };
+            let more = (count as f64 / accepted as f64 - 1.0) * 100.0;
+            (more > case.room).then(|| {
+                format!(
+                    "{}: {count} instructions, and {accepted} are accepted: {more:.1} % more, {} % allowed",
+                    case.name, case.room
+                )
+            })
+        };
+        CASES.iter().filter_map(risen).collect()
+    }
+}
+
+fn file() -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "instructions", "accepted.json"].iter().collect()
+}
+
+/// The compiler, the architecture and the profile of this program.
+pub fn counted_with() -> String {
+    let compiler = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let version = Command::new(compiler).arg("--version").output().expect("rustc says its version");
+    let version = String::from_utf8_lossy(&version.stdout);
+    let version = version.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
+    let profile = if cfg!(debug_assertions) { "test" } else { "bench" };
+    format!("{version}, {}, {profile} profile", env::consts::ARCH)
+}

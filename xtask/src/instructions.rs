@@ -1,0 +1,24 @@
+//! The step `instructions`: what calls cost in instructions, compared with the counts that were accepted.
+
+use crate::build::checked;
+use crate::command::run;
+use crate::packages;
+use crate::step::Stop;
+use crate::tools;
+
+/// Fails if a call costs more than was accepted.
+pub(crate) fn check() -> Result<(), Stop> {
+    count("check")
+}
+
+/// Accepts what calls cost now.
+pub(crate) fn accept() -> Result<(), Stop> {
+    count("accept")
+}
+
+/// Runs the bench in the profile of the tests, whose build exists already.
+fn count(what: &str) -> Result<(), Stop> {
+    packages::ensure(|| if tools::is_there("valgrind", &["--version"]) { vec![] } else { vec!["valgrind"] })?;
+    let bench = ["test", "--locked", "--workspace", "--all-features", "--bench", "instructions", "--", what];
+    run(&mut checked(&bench))
+}
