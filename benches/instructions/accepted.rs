@@ -8,26 +8,26 @@ use std::{env, fs};
 use super::cases::CASES;
 
 /// The counts by case, of each compiler, architecture and profile.
-pub struct Accepted(BTreeMap<String, BTreeMap<String, u64>>);
+pub(crate) struct Accepted(BTreeMap<String, BTreeMap<String, u64>>);
 
 impl Accepted {
-    pub fn read() -> Self {
+    pub(crate) fn read() -> Self {
         let text = fs::read_to_string(file()).unwrap_or_else(|_| "{}".to_owned());
         Self(serde_json::from_str(&text).expect("accepted.json is the counts of each compiler"))
     }
 
     /// Whether there are counts of this program's build.
-    pub fn is_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         self.0.contains_key(&counted_with())
     }
 
-    pub fn of(&self, case: &str) -> Option<u64> {
+    pub(crate) fn of(&self, case: &str) -> Option<u64> {
         self.0.get(&counted_with())?.get(case).copied()
     }
 
     /// Writes these counts in place of those of the same build. Counts of other builds stay, until they are accepted
     /// there.
-    pub fn accept(mut self, counts: &BTreeMap<&'static str, u64>) {
+    pub(crate) fn accept(mut self, counts: &BTreeMap<&'static str, u64>) {
         let counts = counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
         self.0.insert(counted_with(), counts);
         fs::write(file(), serde_json::to_string_pretty(&self.0).unwrap() + "\n").unwrap();
@@ -35,7 +35,7 @@ impl Accepted {
 
     /// Describes the counts that are above the accepted ones and their room. A case without an accepted count is one of
     /// these, too.
-    pub fn risen(&self, counts: &BTreeMap<&'static str, u64>) -> Vec<String> {
+    pub(crate) fn risen(&self, counts: &BTreeMap<&'static str, u64>) -> Vec<String> {
         let risen = |case: &super::cases::Case| {
             let count = counts[case.name];
             let Some(accepted) = self.of(case.name) else {
@@ -58,7 +58,7 @@ fn file() -> PathBuf {
 }
 
 /// The compiler, the architecture and the profile of this program.
-pub fn counted_with() -> String {
+pub(crate) fn counted_with() -> String {
     let compiler = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let version = Command::new(compiler).arg("--version").output().expect("rustc says its version");
     let version = String::from_utf8_lossy(&version.stdout);

@@ -21,21 +21,21 @@ use serde_json::{Map, json};
 use tower::ServiceExt;
 
 /// The name of the function between what is counted and what is not.
-pub const BOUNDARY: &str = "part_of_the_count_ends";
+pub(crate) const BOUNDARY: &str = "part_of_the_count_ends";
 
-pub struct Case {
-    pub name: &'static str,
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
     /// How many calls are counted.
-    pub calls: usize,
+    pub(crate) calls: usize,
     /// By how much a call may cost more than was accepted, in percent.
-    pub room: f64,
+    pub(crate) room: f64,
 }
 
 const CORE: f64 = 3.0;
 const ELSEWHERE: f64 = 8.0;
 
 /// In the order in which [`run`] runs them.
-pub const CASES: [Case; 11] = [
+pub(crate) const CASES: [Case; 11] = [
     Case { name: "core: read an event", calls: 100, room: CORE },
     Case { name: "core: prepare an event", calls: 100, room: CORE },
     Case { name: "core: hash an event", calls: 100, room: CORE },
@@ -54,7 +54,7 @@ fn part_of_the_count_ends() {
     black_box(());
 }
 
-pub fn run() {
+pub(crate) fn run() {
     let mut cases = CASES.iter();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -132,7 +132,8 @@ async fn server(cases: &mut impl Iterator<Item = &'static Case>) {
 }
 
 async fn agent(cases: &mut impl Iterator<Item = &'static Case>) {
-    let agent = LlmAgent::builder("agent").model(ScriptedLlm::new(vec!["Noted."; 100])).instruction("Be brief, {name?}.");
+    let agent =
+        LlmAgent::builder("agent").model(ScriptedLlm::new(vec!["Noted."; 100])).instruction("Be brief, {name?}.");
     let runner = Runner::builder("app", agent.build().unwrap(), InMemorySessionService::new()).build().unwrap();
     let key = session(&**runner.session_service(), "talk", 10, 10).await;
     let turn = async |_| {
