@@ -11,8 +11,8 @@ use crate::compare::Task;
 use crate::step::{Check, Step, Stop};
 use crate::suite::Tests;
 use crate::{
-    browser, deploy, dist, documents, features, house, instructions, node, package, packages, python, release, servers, tools,
-    versions, workspace,
+    browser, deploy, dist, documents, features, house, instructions, node, package, packages, python, release, servers,
+    tools, versions, workspace,
 };
 
 /// Returns the steps of the project's test command.

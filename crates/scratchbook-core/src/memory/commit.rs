@@ -147,12 +147,7 @@ impl App {
 impl Stored {
     /// Returns the event with this id, if there is one. The hash of the event that was sent now has to be that of the
     /// stored one.
-    fn replayed(
-        &self,
-        id_hash: u64,
-        id: &str,
-        sent: impl FnOnce() -> Result<[u8; 32]>,
-    ) -> Result<Option<Committed>> {
+    fn replayed(&self, id_hash: u64, id: &str, sent: impl FnOnce() -> Result<[u8; 32]>) -> Result<Option<Committed>> {
         let Some(event) = self.event_with_id(id_hash, id) else {
             return Ok(None);
         };

@@ -127,7 +127,8 @@ impl App {
     pub(super) fn changes_at(&self, position: u64, owner: StateOwner) -> Option<FeedCommit> {
         let log = &owned(self, &owner)?.log;
         let from = log.partition_point(|change| change.position < position);
-        let changes: Vec<_> = log[from..].iter().take_while(|change| change.position == position).map(Logged::change).collect();
+        let changes: Vec<_> =
+            log[from..].iter().take_while(|change| change.position == position).map(Logged::change).collect();
         (!changes.is_empty()).then_some(FeedCommit::State { owner, changes })
     }
 

@@ -50,8 +50,8 @@ use crate::session::{
     AppendOptions, Capabilities, ChangeQuery, CommitNotices, CommitNotifier, CommitScope, Committed,
     CreateSessionConfig, EventHashes, Events, FeedPage, FeedStart, ForkConfig, GetSessionConfig, IdScope, InitialState,
     ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome, PAGE_BYTES, Prune, PutStateOptions,
-    Removal, RemovalKind, Session, SessionKey, SessionService, SessionUpdate, SharedKeys, StateChange, StateOwner, StatePage,
-    check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
+    Removal, RemovalKind, Session, SessionKey, SessionService, SessionUpdate, SharedKeys, StateChange, StateOwner,
+    StatePage, check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
 };
 use crate::state::{ScopeMap, StateDelta, StateMap};
 use crate::store::closed;
@@ -315,7 +315,8 @@ impl SessionService for InMemorySessionService {
                 None => return Ok(ListSessionsResponse::default()),
             },
         };
-        let (now, after) = (self.now_micros(), query.after.as_ref().map_or(Unbounded, |after| Excluded(Place::from(after))));
+        let (now, after) =
+            (self.now_micros(), query.after.as_ref().map_or(Unbounded, |after| Excluded(Place::from(after))));
         let places: &mut (dyn Iterator<Item = &Place> + Send) = match query.order {
             ListOrder::OldestFirst => &mut order.range((after, Unbounded)),
             ListOrder::NewestFirst => &mut order.range((Unbounded, after)).rev(),

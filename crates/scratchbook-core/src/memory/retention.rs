@@ -51,7 +51,8 @@ impl Stored {
         // The running hash goes on from the last pruned event.
         self.hash_events(count.saturating_sub(self.running.len()))?;
         let pruned: Vec<_> = self.entries.drain(..count).collect();
-        let (begins, pruned_bytes) = (initial_bytes(&self.initial), pruned.iter().map(|entry| entry.bytes).sum::<u64>());
+        let (begins, pruned_bytes) =
+            (initial_bytes(&self.initial), pruned.iter().map(|entry| entry.bytes).sum::<u64>());
         self.initial = self.state_at(base);
         self.bytes = self.bytes - begins - pruned_bytes + initial_bytes(&self.initial);
         for event in self.events.slice(0, count).iter() {

@@ -80,10 +80,7 @@ impl Completed {
             return Ok((hash.clone(), hash));
         }
         let stored = End { id: &event.id, timestamp: event.timestamp };
-        let sent = End {
-            id: if self.id { "" } else { stored.id },
-            timestamp: stored.timestamp.filter(|_| !self.time),
-        };
+        let sent = End { id: if self.id { "" } else { stored.id }, timestamp: stored.timestamp.filter(|_| !self.time) };
         if let Some(start) = text.strip_suffix(stored.text()?.as_str()) {
             let start = Sha256::new_with_prefix(start);
             return Ok((start.clone().chain_update(stored.text()?), start.chain_update(sent.text()?)));
