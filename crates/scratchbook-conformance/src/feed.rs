@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::races::race;
 use super::support::{TestApp, assert_refused, changing, delta, removal};
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::session::{
     CreateSessionConfig, FeedCommit, FeedCursor, FeedEntry, FeedStart, ForkConfig, Prune, Session, StateOwner,
 };
+use scratchbook_core::state::Change;
 use scratchbook_core::store::Store;
 
 /// Reads the feed from a position to its end, in pages.
@@ -55,6 +57,35 @@ async fn busy(test: &TestApp) -> Session {
     test.sessions().put_state(&test.app(), removal(&["p"]), "admin".into()).await.unwrap();
     test.set(session.key(), json!({})).await;
     session
+}
+
+/// Sessions that are created at the same time are each in the feed once, before their events.
+pub async fn creations_at_once_are_each_in_the_feed_once(store: &Store) {
+    let test = TestApp::new(store);
+    race((0..64).map(|n| {
+        let test = test.clone();
+        async move {
+            let session = test.create(&format!("user{}", n % 5), json!({"n": n})).await;
+            test.set(session.key(), json!({"n": n + 100})).await;
+        }
+    }))
+    .await;
+    let (entries, _) = read(&test, &test.app(), FeedStart::Beginning, 10).await;
+    let mut copies = BTreeMap::new();
+    for entry in &entries {
+        match &entry.commit {
+            FeedCommit::Created { session, state, .. } => {
+                assert_eq!(copies.insert(session.clone(), state["n"].clone()), None, "{session} is created twice");
+            }
+            FeedCommit::Event { session, event } => {
+                let n = copies.get_mut(session).expect("an event before its session");
+                let next = event.actions.state_delta.get("n").and_then(Change::value).cloned();
+                assert_eq!(next, n.as_u64().map(|n| json!(n + 100)));
+            }
+            other => panic!("nothing else was committed: {other:?}"),
+        }
+    }
+    assert_eq!((entries.len(), copies.len()), (128, 64));
 }
 
 /// An app's feed has the events of all its sessions, the keys changed outside of them, and the initial states of

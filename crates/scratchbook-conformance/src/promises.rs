@@ -267,6 +267,7 @@ macro_rules! for_each_promise {
             feed {
                 a_page_that_ends_within_a_commit_goes_on_there
                 a_feed_has_every_commit_once
+                creations_at_once_are_each_in_the_feed_once
                 a_feed_goes_on_after_any_entry
                 a_feed_can_begin_now
                 a_fork_is_told_once
@@ -366,6 +367,7 @@ macro_rules! for_each_promise {
             }
             races {
                 racing_creates_have_one_winner
+                creations_at_once_are_each_whole
                 racing_retries_are_stored_once
                 racing_events_of_one_id_have_one_winner
                 appends_racing_a_delete_leave_no_orphan

@@ -1,5 +1,6 @@
 //! Concurrent calls for the same thing, and calls whose futures are dropped.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,6 +55,59 @@ pub async fn racing_creates_have_one_winner(store: &Store) {
         assert_eq!(read.state().get("user:racer"), read.state().get("racer"), "a loser wrote state");
     }
     assert_eq!(test.user_state("alice").await.as_object().unwrap().len(), 11, "one key a round and the shared one");
+}
+
+/// Of many concurrent creations, some of which want the same id, exactly one succeeds for each free id. The others are
+/// `AlreadyExists`, fail no other creation, and leave nothing behind.
+pub async fn creations_at_once_are_each_whole(store: &Store) {
+    const IDS: usize = 48;
+    let test = TestApp::new(store);
+    let user = |id: usize| ["alice", "bob", "carol"][id % 3];
+    let config = |id: usize| CreateSessionConfig::default().with_session_id(format!("s{id}"));
+    test.create_as(user(0), config(0).with_state(json!({"racer": "earlier"}))).await;
+    let results = race((0..64).map(|racer| {
+        let (test, id) = (test.clone(), racer % IDS);
+        let config = match racer % 4 {
+            0 => config(id),
+            1 => config(id).with_state(json!({"racer": racer, format!("k{racer}"): "x"})),
+            2 => config(id).with_state(json!({"racer": racer})),
+            _ => config(id).with_state(json!({"racer": racer, format!("user:{racer}"): racer})),
+        };
+        async move { (racer, test.try_create(user(id), config).await) }
+    }))
+    .await;
+    let mut winners = BTreeMap::new();
+    for (racer, result) in results {
+        match result {
+            Ok(session) => {
+                let again = winners.insert(racer % IDS, racer);
+                assert_eq!(again, None, "two creations of one id");
+                let names: Vec<_> = session.state().iter().map(|(name, _)| name).collect();
+                let own = names.iter().filter(|name| !name.starts_with("user:")).count();
+                assert_eq!(own, [0, 2, 1, 1][racer % 4], "the own keys of {racer}: {names:?}");
+            }
+            Err(error) => assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}"),
+        }
+    }
+    assert_eq!(winners.keys().copied().collect::<Vec<_>>(), (1..IDS).collect::<Vec<_>>());
+    let mut shared = 0;
+    for (id, racer) in winners {
+        let read = test.get(&test.key(user(id), &format!("s{id}"))).await;
+        let expected = if racer % 4 == 0 { None } else { Some(json!(racer)) };
+        assert_eq!(read.state().get("racer"), expected.as_ref(), "the session has its winner's state");
+        assert!(read.events().is_empty());
+        shared += usize::from(racer % 4 == 3);
+    }
+    let of_first = test.get(&test.key(user(0), "s0")).await;
+    assert_eq!(of_first.state().get("racer"), Some(&json!("earlier")), "a refused creation wrote state");
+    let mut written = 0;
+    for user in ["alice", "bob", "carol"] {
+        let owned = test.list(Some(user)).await;
+        assert_eq!(owned.len(), IDS / 3);
+        let state = state(&owned[0]);
+        written += state.as_object().map_or(0, |keys| keys.keys().filter(|key| key.starts_with("user:")).count());
+    }
+    assert_eq!(written, shared, "a refused creation wrote a user's key");
 }
 
 /// Concurrent retries of one event are stored once, and all of them get the same result.

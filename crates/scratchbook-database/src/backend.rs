@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::{
-    AppendRow, Attempt, Checkpoint, DatabaseOptions, DatabaseUri, NewAppend, NewFork, Past, PastScopes, RowRoom,
-    Unresolved,
+    AppendRow, Attempt, Checkpoint, DatabaseOptions, DatabaseUri, NewAppend, NewCreation, NewFork, Past, PastScopes,
+    RowRoom, Unresolved,
 };
 use scratchbook_core::artifact::ArtifactVersion;
 use scratchbook_core::content::Part;
@@ -104,6 +104,13 @@ pub trait Creations {
     /// depending on `id_scope`, by any user of the app. Two such creations at the same time cannot both succeed. The
     /// token identifies a session that an earlier attempt of the same call has created.
     async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool>;
+
+    /// Whether [`create_batch`](Self::create_batch) can create this session.
+    fn is_batchable(&self, new: &NewSession) -> bool;
+
+    /// Creates sessions in one commit, and returns for each whether it was created. A session whose id is not free is
+    /// not created, and keeps no other from being created. Of several with the same id at most one is created.
+    async fn create_batch(&self, batch: &[&NewCreation]) -> Attempt<Vec<bool>>;
 }
 
 /// Writes with operations, guards or an update of their session, which lock and read before they write.

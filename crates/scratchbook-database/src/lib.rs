@@ -28,6 +28,7 @@ mod after;
 mod artifacts;
 mod backend;
 mod batch;
+mod creations;
 mod events;
 mod failure;
 mod gate;
@@ -56,6 +57,7 @@ use scratchbook_core::plan::quota::{Charge, Quotas};
 use scratchbook_core::session::CommitScope;
 
 use after::{AfterCommit, Listeners};
+use creations::CreationQueue;
 use events::AppendQueue;
 use failure::retry;
 use gate::Gate;
@@ -76,7 +78,7 @@ pub use page::{RowCount, RowRoom};
 #[doc(hidden)]
 pub use past::{Checkpoint, Past, PastScopes};
 #[doc(hidden)]
-pub use requests::{AppendRow, NewAppend, NewFork, Unresolved};
+pub use requests::{AppendRow, NewAppend, NewCreation, NewFork, Unresolved};
 #[doc(hidden)]
 pub use uri::DatabaseUri;
 
@@ -100,7 +102,7 @@ pub async fn yield_between_rows(count: usize) {
 /// Keeps sessions, state and artifacts in a database on a server, which any number of processes can share.
 ///
 /// Appends that wait at the same time are written together in one statement; each append is written completely or not
-/// at all. If the database rolls a write back in favour of another writer, or a connection is lost during a write, the
+/// at all. On PostgreSQL, so are creations of sessions that write only the session's own state. If the database rolls a write back in favour of another writer, or a connection is lost during a write, the
 /// write is retried for [`retry_timeout`](DatabaseOptions::retry_timeout). A retried event is recognized by its id, so
 /// nothing is lost and nothing is stored twice.
 ///
@@ -110,6 +112,7 @@ pub struct DatabaseSessionService<D: Backend> {
     backend: Arc<D>,
     gate: Gate,
     appends: AppendQueue,
+    creations: CreationQueue,
     resolve_permits: ResolvePermits,
     after: Arc<AfterCommit<D>>,
     listeners: Listeners<D>,
@@ -171,10 +174,10 @@ impl<D: Backend> DatabaseSessionService<D> {
         let options = options.bounded();
         let backend = Arc::new(D::open(uri, &options).await?);
         let after = Arc::new(AfterCommit::new(&backend));
-        let appends = events::start(&after, &options);
+        let (appends, creations) = (events::start(&after, &options), creations::start(&after, &options));
         let listeners = Listeners::new(&after);
         let (resolve_permits, quotas) = (ResolvePermits::new(&options), Quotas::new(&options.limits));
-        Ok(Self { backend, gate: Gate::new(), appends, resolve_permits, after, listeners, quotas, options })
+        Ok(Self { backend, gate: Gate::new(), appends, creations, resolve_permits, after, listeners, quotas, options })
     }
 
     fn environment(&self) -> &dyn Environment {

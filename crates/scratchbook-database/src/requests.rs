@@ -2,7 +2,7 @@
 
 use scratchbook_core::error::Error;
 use scratchbook_core::plan::commit::Prepared;
-use scratchbook_core::plan::sql::text::NewEvent;
+use scratchbook_core::plan::sql::text::{NewEvent, NewSession};
 use scratchbook_core::session::{AppendOptions, LogPositions, SessionKey};
 
 /// An event and the session that it is for.
@@ -12,6 +12,15 @@ pub struct NewAppend {
     pub key: SessionKey,
     #[doc(hidden)]
     pub event: NewEvent,
+}
+
+/// A session that is to be created, and the token by which a retry recognizes that it was.
+#[derive(Debug)]
+pub struct NewCreation {
+    #[doc(hidden)]
+    pub session: NewSession,
+    #[doc(hidden)]
+    pub token: String,
 }
 
 /// An event whose operations, guards or update of the session depend on stored data.

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
+use super::creations::QueuedCreation;
 use super::events::QueuedAppend;
 use super::failure::Idempotency;
-use super::{Backend, DatabaseSessionService, NewAppend, NewFork, PastScopes, RowRoom, Unresolved};
+use super::{Backend, DatabaseSessionService, NewAppend, NewCreation, NewFork, PastScopes, RowRoom, Unresolved};
 use scratchbook_core::error::{KeyWriter, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::commit::{prepare_session, prepare_state};
@@ -287,6 +288,11 @@ impl<D: Backend> DatabaseSessionService<D> {
 /// Writes that do not depend on stored data.
 impl<D: Backend> DatabaseSessionService<D> {
     async fn create(&self, new: NewSession, held: Reservation) -> Result<bool> {
+        if self.backend.is_batchable(&new) {
+            let (pass, bytes) = (self.gate.enter()?, new.bytes());
+            let new = NewCreation { session: new, token: self.environment().new_id() };
+            return self.creations.write(QueuedCreation::new(new, held, pass), bytes).await;
+        }
         let scope = CommitScope::session(&new.key);
         let (args, charge) = ((new, self.environment().new_id()), held.kept_if(|made| *made));
         self.write_charged(scope, Idempotency::Idempotent, charge, args, |backend, (new, token)| {

@@ -17,7 +17,7 @@ use scratchbook_core::plan::commit::Prepared;
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange, TextMetadata};
 use scratchbook_core::session::{IdScope, RunningHash, SessionKey, seconds_of_micros};
 use scratchbook_core::state::Scope;
-pub(crate) use scratchbook_database::{Attempt, CommitFate, Creations, Failure};
+pub(crate) use scratchbook_database::{Attempt, CommitFate, Creations, Failure, NewCreation};
 
 /// The number of positions that one value of the sequence reserves.
 const POSITIONS: usize = 1024;
@@ -30,6 +30,15 @@ impl Creations for Postgres {
             done => done,
         }
     }
+
+    fn is_batchable(&self, new: &NewSession) -> bool {
+        // It writes nothing but the session's own row and state.
+        new.events.is_empty() && new.shared.is_empty() && new.id_scope == IdScope::User
+    }
+
+    async fn create_batch(&self, batch: &[&NewCreation]) -> Attempt<Vec<bool>> {
+        self.create_all(batch).await
+    }
 }
 
 impl Postgres {
@@ -41,8 +50,7 @@ impl Postgres {
         if !self.begin_session(&lease, row, events).await? {
             return self.created_before(&lease, key, *id_scope, token).await;
         }
-        self.fill(&lease, new, limit).await?;
-        lease.commit().await?;
+        self.fill_last(&lease, new, limit).await?;
         Ok(true)
     }
 
@@ -123,8 +131,8 @@ impl Postgres {
         Ok(stored == token)
     }
 
-    /// Writes the initial state and events of a session whose row exists.
-    pub(super) async fn fill(&self, lease: &Lease<'_>, new: &NewSession, limit: KeyLimit) -> Attempt<()> {
+    /// Writes the initial state and events of a session whose row exists, and commits.
+    pub(super) async fn fill_last(&self, lease: &Lease<'_>, new: &NewSession, limit: KeyLimit) -> Attempt<()> {
         let events = distinct(&new.events);
         if limit == KeyLimit::Counted {
             self.check_shared_growth(lease, new, &events).await?;
@@ -152,7 +160,7 @@ impl Postgres {
         params.extend([param(&app), &user, &session, &time]);
         params.extend(columns.params());
         params.extend([param(&initial), &begins, &blocks, &writes_app, &most_rows, &hashes, &start]);
-        let rows = lease.query(&self.statements.create, &params).await?;
+        let rows = lease.last(&self.statements.create, &params).await?;
         if let Some(row) = rows.first() {
             self.learn_listeners(row, 0);
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::Object;
-use futures_util::future::{join, join_all, try_join_all};
+use futures_util::future::{join, join_all, join3, try_join_all};
 use futures_util::{FutureExt, TryStreamExt};
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::Row;
@@ -120,6 +120,17 @@ impl Lease<'_> {
         let (begun, ran) = join(self.begin(), self.all(steps)).await;
         begun?;
         ran
+    }
+
+    /// Runs statements as a transaction, all in one round trip. This is safe, because the commit of a failed transaction
+    /// rolls it back.
+    pub(super) async fn transaction(&self, steps: &[Step<'_>]) -> Attempt<Vec<Vec<Row>>> {
+        try_join_all(steps.iter().map(|step| self.prepared(step.statement))).await?;
+        let (begun, ran, committed) = join3(self.begin(), self.all(steps), self.commit()).await;
+        begun?;
+        let rows = ran?;
+        committed?;
+        Ok(rows)
     }
 
     /// Runs the last statement of a call together with the commit, if there is a transaction. Both go in one round

@@ -17,7 +17,8 @@
 //! - `lease.rs`, `params.rs`: the operations of a call on a connection, and parameters that do not appear in logs.
 //! - `schema.rs`: checks that the tables are ours, and brings them up to date.
 //! - `statements.rs`, `statements/`: the statements with the schema filled in, and the types of their parameters.
-//! - `events.rs`, `changes.rs`: a batch of appends as arrays. `creations.rs`: creating sessions. `read.rs`: reading one.
+//! - `events.rs`, `changes.rs`: a batch of appends as arrays. `creations.rs`, `creation_batch.rs`: creating sessions,
+//!   one or many in a commit. `read.rs`: reading one.
 //! - `resolve.rs`, `locks.rs`: writes that read first (operations, guards), and what they lock and read.
 //!   `growth.rs`: how many keys a scope can have.
 //! - `sessions.rs`: title, labels and lists of sessions, and finding one by its id alone.
@@ -36,6 +37,7 @@ mod artifacts;
 mod changes;
 mod connection;
 mod connector;
+mod creation_batch;
 mod creations;
 mod error;
 mod events;

@@ -153,8 +153,7 @@ impl Postgres {
             Ok(resolved) => NewSession::new(resolved)?,
             Err(refusal) => return Err(owner.refused(&lease, statements, refusal).await?.into()),
         };
-        self.fill(&lease, &resolved, limit).await?;
-        lease.commit().await?;
+        self.fill_last(&lease, &resolved, limit).await?;
         Ok(true)
     }
 

@@ -63,6 +63,8 @@ const CREATE: &[Type] = &[
     NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXT, TEXT, TEXT, FLOAT, TEXTS, BYTES, TEXTS, TEXTS, FLOATS, TEXTS, TEXT,
     FLAG, COUNT, FLAG, NUMBER, BYTES, ONE_HASH,
 ];
+const INSERT_SESSIONS: &[Type] = &[TEXTS, TEXTS, TEXTS, TEXTS, NUMBERS, NUMBERS, TEXTS, TEXTS, NUMBERS, NUMBERS, BYTES];
+const FILL_SESSIONS: &[Type] = &[TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, NUMBERS, TEXTS, TEXTS];
 const SAVE_ARTIFACT: &[Type] = &[TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT, TEXT];
 const LOAD_ARTIFACT: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER];
 const PUT: &[Type] = &[NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXT, TEXT, TEXT, FLOAT, NUMBER];
@@ -78,6 +80,8 @@ statements! {
         insert_session: Statement = fill.statement(include_str!("sql/insert_session.sql"), INSERT_SESSION),
         insert_unique_session: Statement =
             fill.by_id(include_str!("sql/insert_unique_session.sql"), INSERT_UNIQUE_SESSION),
+        insert_sessions: Statement = fill.statement(include_str!("sql/insert_sessions.sql"), INSERT_SESSIONS),
+        fill_sessions: Statement = fill.statement(include_str!("sql/fill_sessions.sql"), FILL_SESSIONS),
         session_token: Statement = fill.statement(SESSION_TOKEN, &NAMES[..3]),
         users_with: Statement = fill.by_id(USERS_WITH, &[TEXT, NUMBER, TEXT]),
         /// Locks a name until the end of the transaction.

@@ -119,6 +119,26 @@ async fn appends_that_wait_share_round_trips() {
     assert!(wire.proxy.turns() - before <= 3, "{} turns", wire.proxy.turns() - before);
 }
 
+#[tokio::test]
+async fn creations_that_wait_share_round_trips() {
+    let wire = Wire::new();
+    let service = wire.open("&pool_size=2").await;
+    let turns = wire.turns(20, async || service.create_session("app", "alice", Default::default()).await.unwrap());
+    assert_eq!(turns.await, 2.0, "the creation, and a read of the session");
+    wire.proxy.delay(Duration::from_millis(20));
+    let before = wire.proxy.turns();
+    let made = join_all((0..100).map(|n| {
+        let config = CreateSessionConfig::default().with_state(json!({"n": n}));
+        let user = format!("user{}", n % 7);
+        let service = &service;
+        async move { service.create_session("app", &user, config).await.unwrap().state().get("n").cloned() }
+    }));
+    assert_eq!(made.await, (0..100).map(|n| Some(json!(n))).collect::<Vec<_>>());
+    // Each session is read by itself, and a second connection may have been made.
+    let turns = wire.proxy.turns() - before;
+    assert!(turns <= 100 + 20, "{turns} turns");
+}
+
 /// What is acknowledged, by id: its number.
 type Acknowledged = BTreeMap<String, u64>;
 

@@ -1,0 +1,120 @@
+//! Creations of sessions, which are written in batches and answered one by one.
+//!
+//! A batch creates only sessions whose ids are free. A session that is not created by its batch is created alone: its
+//! id is taken or belongs to an expired session, or the batch failed, for example because another writer holds a lock.
+//! So one creation delays no other, and fails no other.
+
+use std::mem::take;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use super::after::AfterCommit;
+use super::batch::{Batches, Job};
+use super::failure::{Idempotency, retry};
+use super::gate::Pass;
+use super::{Backend, CommitFate, DatabaseOptions, NewCreation};
+use scratchbook_core::plan::quota::Reservation;
+use scratchbook_core::session::CommitScope;
+
+/// The maximum number of batches that are written at the same time.
+const BATCHES: usize = 4;
+
+/// How long the next batch waits for the one before it, which has more sessions the longer that takes.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// A queued creation. It keeps the service open until it is answered.
+#[derive(Debug)]
+pub(super) struct QueuedCreation {
+    new: NewCreation,
+    /// The part of a quota that is reserved for the session.
+    held: Reservation,
+    pass: Pass,
+}
+
+impl QueuedCreation {
+    pub(super) fn new(new: NewCreation, held: Reservation, pass: Pass) -> Self {
+        Self { new, held, pass }
+    }
+}
+
+/// A creation is answered with whether the session was created.
+type Queued = Job<QueuedCreation, bool>;
+
+/// The queue of creations.
+pub(super) type CreationQueue = Batches<QueuedCreation, bool>;
+
+/// Starts the queue, and the task that writes its batches.
+pub(super) fn start<D: Backend>(after: &Arc<AfterCommit<D>>, options: &DatabaseOptions) -> CreationQueue {
+    let writer = CreationWriter { after: Arc::clone(after), retry_timeout: options.retry_timeout };
+    let free = Arc::new(Semaphore::new(BATCHES.min(options.pool_size.saturating_sub(1)).max(1)));
+    let commit = move |batch| write(writer.clone(), Arc::clone(&free), batch);
+    Batches::start(options.queue_capacity, options.queue_timeout, commit)
+}
+
+/// Writes a batch. Returns before it is written if that takes long, so that a lock does not delay the next batch.
+async fn write<D: Backend>(writer: CreationWriter<D>, free: Arc<Semaphore>, batch: Vec<Queued>) {
+    // Acquiring fails only if the semaphore is closed, and this one is never closed.
+    let permit = free.acquire_owned().await.ok();
+    let written = tokio::spawn(async move { writer.commit(batch, permit).await });
+    let _ = timeout(PATIENCE, written).await;
+}
+
+/// Writes the batches.
+struct CreationWriter<D> {
+    after: Arc<AfterCommit<D>>,
+    retry_timeout: Duration,
+}
+
+impl<D> Clone for CreationWriter<D> {
+    fn clone(&self) -> Self {
+        Self { after: Arc::clone(&self.after), retry_timeout: self.retry_timeout }
+    }
+}
+
+impl<D: Backend> CreationWriter<D> {
+    async fn commit(&self, batch: Vec<Queued>, permit: Option<OwnedSemaphorePermit>) {
+        let new: Vec<&NewCreation> = batch.iter().map(|job| &job.work.new).collect();
+        let mut made = self.after.backend.create_batch(&new).await.unwrap_or_else(|failure| {
+            tracing::debug!(error = %failure.error, "creating the sessions of a batch one by one");
+            Vec::new()
+        });
+        drop(permit);
+        // A session without an answer is created alone, which recognizes by its token that it exists.
+        made.resize(batch.len(), false);
+        let mut made = made.into_iter();
+        let (done, rest): (Vec<_>, Vec<_>) = batch.into_iter().partition(|_| made.next().unwrap_or_default());
+        if let Some(job) = done.first() {
+            let scopes: Vec<_> = done.iter().map(|job| CommitScope::session(&job.work.new.session.key)).collect();
+            self.after.committed(&scopes, &job.work.pass);
+        }
+        for mut job in done {
+            // The quota is settled before the answer, because the caller may write again at once.
+            take(&mut job.work.held).keep();
+            job.answer(Ok(true));
+        }
+        for job in rest {
+            let writer = self.clone();
+            tokio::spawn(async move { writer.create_alone(job).await });
+        }
+    }
+
+    async fn create_alone(&self, mut job: Queued) {
+        let NewCreation { session, token } = &job.work.new;
+        let create = || self.after.backend.create_session(session, token);
+        let made = retry(self.retry_timeout, Idempotency::Idempotent, create).await;
+        let scope = CommitScope::session(&session.key);
+        let held = take(&mut job.work.held);
+        match &made {
+            Ok(true) => {
+                self.after.committed(&[scope], &job.work.pass);
+                held.keep();
+            }
+            Err(failure) if failure.fate == CommitFate::Unknown => held.keep_unsure(),
+            Ok(false) | Err(_) => drop(held),
+        }
+        job.answer(made.map_err(|failure| failure.error));
+    }
+}
