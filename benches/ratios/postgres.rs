@@ -84,6 +84,7 @@ fn script(append: &str) -> String {
         "(extract(epoch FROM now()) * 1000000)::bigint".to_owned(),
         "1000000000".to_owned(),
         "1000000000".to_owned(),
+        "ARRAY['\\x0707070707070707070707070707070707070707070707070707070707070707']".to_owned(),
     ];
     let mut sql = append.to_owned();
     // From the last on: `$1` is also how `$10` begins.

@@ -32,6 +32,7 @@ mod creations;
 mod events;
 mod failure;
 mod gate;
+mod hashes;
 mod options;
 mod page;
 mod past;
@@ -70,6 +71,8 @@ pub use backend::{
 };
 #[doc(hidden)]
 pub use failure::{Attempt, CommitFate, Failure, Idempotency};
+#[doc(hidden)]
+pub use hashes::HashedSession;
 #[doc(hidden)]
 pub use options::check_name;
 pub use options::{DatabaseOptions, Migrate, TlsMode};

@@ -11,10 +11,7 @@ use scratchbook_core::error::Result;
 use scratchbook_core::plan::running_hash::{StoredStart, Unhashed};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::{EventHash, EventHashes, RunningHash, SessionKey};
-use scratchbook_database::{Attempt, Hashes, Idempotency};
-
-/// How many sessions are looked up at once.
-const SESSIONS_AT_ONCE: usize = 64;
+use scratchbook_database::{Attempt, HashedSession, Hashes, Idempotency};
 
 /// What a session's rows say of its running hash, and the hashes of its events after a number: one row for each event,
 /// and one without an event if there is none.
@@ -35,34 +32,19 @@ const READ: &str = "SELECT s.seq, s.hashed_seq, s.running_hash, COALESCE(i.seq, 
 impl Hashes for MySql {
     async fn event_hashes(&self, key: &SessionKey, after: u64, limit: usize) -> Attempt<Option<EventHashes>> {
         let rows = self.read(READ, parameters(key, after, limit, self.now())).await?;
-        let Some(found) = HashedSession::read(key, rows)? else {
-            return Ok(None);
-        };
-        let HashedSession { last, hashed, head, start, events } = found;
-        let page = EventHashes::new(start.base, start.hash(key), last, hashed).with_head(head);
-        Ok(Some(page.with_events(events)))
+        Ok(session_of(key, rows)?.map(|session| session.page(key)))
     }
 
-    async fn hash_events(&self, limit: usize) -> Attempt<u64> {
+    async fn unhashed(&self, limit: usize) -> Attempt<Vec<SessionKey>> {
         let sql = "SELECT app_name, user_id, id FROM `{prefix}sessions` FORCE INDEX (sessions_unhashed)
              WHERE is_unhashed = 1 LIMIT ?";
-        let mut filled = 0;
-        for row in self.read(sql, vec![sql_limit(SESSIONS_AT_ONCE)]).await? {
+        let key = |row| {
             let (mut cells, place) = (Cells::from(row), || "a session without a running hash".to_owned());
-            let key = rows::stored_key(&cells.text(0, place)?, &cells.text(1, place)?, &cells.text(2, place)?)?;
-            let left = limit.saturating_sub(usize::try_from(filled).unwrap_or(usize::MAX));
-            if left == 0 {
-                break;
-            }
-            filled += self.fill_hashes(&key, left).await?;
-        }
-        Ok(filled)
+            rows::stored_key(&cells.text(0, place)?, &cells.text(1, place)?, &cells.text(2, place)?)
+        };
+        Ok(self.read(sql, vec![sql_limit(limit)]).await?.into_iter().map(key).collect::<Result<_>>()?)
     }
-}
 
-impl MySql {
-    /// Computes the running hash of a session's next events, in one commit. Where events are missing it goes on over the
-    /// gap, which verification reports.
     async fn fill_hashes(&self, key: &SessionKey, limit: usize) -> Attempt<u64> {
         let here = address(key);
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
@@ -84,7 +66,7 @@ impl MySql {
         let hashed = cells.integer(0, place)?;
         let after = rows::number(hashed.max(cells.integer(1, place)?), place)?;
         let found = lease.rows(&self.sql(READ), parameters(key, after, limit, i64::MIN)).await?;
-        let Some(found) = HashedSession::read(key, found)?.filter(|found| hashed < found.last_number()) else {
+        let Some(found) = session_of(key, found)?.filter(|found| hashed < found.last_number()) else {
             lease.rollback().await?;
             return Ok(0);
         };
@@ -122,7 +104,9 @@ impl MySql {
         lease.commit().await?;
         Ok((count as u64).max(1))
     }
+}
 
+impl MySql {
     /// Makes the running hash up to a pruned event, which is still stored, that before the first remaining event.
     pub(super) async fn set_base_hash(&self, lease: &mut Lease<'_>, key: &SessionKey, seq: u64) -> Attempt<()> {
         let (here, seq) = (address(key), [number(seq)]);
@@ -151,43 +135,28 @@ fn bytes(hash: RunningHash) -> Value {
     hash.as_bytes().to_vec().into()
 }
 
-/// What a session's rows say of its running hash, with a page of its events.
-struct HashedSession {
-    last: u64,
-    hashed: u64,
-    head: Option<RunningHash>,
-    start: StoredStart,
-    events: Vec<EventHash>,
-}
-
-impl HashedSession {
-    /// Returns the number of the last event, as the database has it.
-    fn last_number(&self) -> i64 {
-        i64::try_from(self.last).unwrap_or(i64::MAX)
-    }
-
-    fn read(key: &SessionKey, rows: Vec<Row>) -> Result<Option<Self>> {
-        let (mut session, mut events) = (None, Vec::with_capacity(rows.len()));
-        let place = || format!("the session {key}");
-        for row in rows {
-            let mut cells = Cells::from(row);
-            if session.is_none() {
-                let number = |at| rows::number(cells.integer(at, place)?, place);
-                let (last, base, start) = (number(0)?, number(3)?, number(5)?);
-                // -1 in a session without a running hash.
-                let hashed = cells.integer(1, place)?.max(0).unsigned_abs();
-                let head = running(&mut cells, 2, place)?;
-                let start = StoredStart { base, hash: running(&mut cells, 4, place)?, hashed: start };
-                session = Some((last, hashed, head, start));
-            }
-            let Some(seq) = cells.optional_integer(6, place)? else { continue };
-            let place = || format!("the event {seq} of {key}");
-            let text = cells.bytes(8).try_into().map_err(|_| rows::damaged(place()))?;
-            let (sent, running) = (cells.bytes(7), running(&mut cells, 9, place)?);
-            events.push(EventHash::new(rows::number(seq, place)?, sent, text, running));
+/// Reads what a session's rows say of its running hash, with a page of its events.
+fn session_of(key: &SessionKey, rows: Vec<Row>) -> Result<Option<HashedSession>> {
+    let (mut session, mut events) = (None, Vec::with_capacity(rows.len()));
+    let place = || format!("the session {key}");
+    for row in rows {
+        let mut cells = Cells::from(row);
+        if session.is_none() {
+            let number = |at| rows::number(cells.integer(at, place)?, place);
+            let (last, base, start) = (number(0)?, number(3)?, number(5)?);
+            // -1 in a session without a running hash.
+            let hashed = cells.integer(1, place)?.max(0).unsigned_abs();
+            let head = running(&mut cells, 2, place)?;
+            let start = StoredStart { base, hash: running(&mut cells, 4, place)?, hashed: start };
+            session = Some((last, hashed, head, start));
         }
-        Ok(session.map(|(last, hashed, head, start)| Self { last, hashed, head, start, events }))
+        let Some(seq) = cells.optional_integer(6, place)? else { continue };
+        let place = || format!("the event {seq} of {key}");
+        let text = cells.bytes(8).try_into().map_err(|_| rows::damaged(place()))?;
+        let (sent, running) = (cells.bytes(7), running(&mut cells, 9, place)?);
+        events.push(EventHash::new(rows::number(seq, place)?, sent, text, running));
     }
+    Ok(session.map(|(last, hashed, head, start)| HashedSession { last, hashed, head, start, events }))
 }
 
 /// Reads a running hash; NULL has no bytes.

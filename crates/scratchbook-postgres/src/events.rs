@@ -8,6 +8,8 @@ use tokio_postgres::types::ToSql;
 
 use super::changes::Changes;
 use super::growth::KeyLimit;
+use super::hashes::running;
+use super::heads::{Answered, Expected};
 use super::lease::Lease;
 use super::read::column;
 use super::{Postgres, error};
@@ -62,56 +64,104 @@ impl Postgres {
         // Sort in the order of locks; appends to one session keep their order.
         let mut order: Vec<usize> = (0..batch.len()).collect();
         order.sort_by(|a, b| batch[*a].key.cmp(&batch[*b].key));
-        let mut arrays = Arrays::new(order.iter().map(|index| batch[*index]));
+        let sorted: Vec<&NewAppend> = order.iter().map(|index| batch[*index]).collect();
+        // In a transaction nothing can be left for another statement, which would run after its end.
+        let expected = if lease.is_in_transaction() { None } else { self.heads.expect(&sorted) };
+        let mut rows = self.append_sorted(lease, &sorted, expected, limit, end).await?;
+        let mut left = Vec::new();
+        for (row, append) in rows.iter().zip(&sorted) {
+            if row.is_none() {
+                left.push(*append);
+            }
+        }
+        if !left.is_empty() {
+            let mut later = self.append_sorted(lease, &left, None, limit, end).await?.into_iter();
+            rows.iter_mut().filter(|row| row.is_none()).for_each(|row| *row = later.next().flatten());
+        }
+        let mut answers: Vec<Option<AppendRow>> = batch.iter().map(|_| None).collect();
+        for (index, row) in order.into_iter().zip(rows) {
+            answers[index] = row;
+        }
+        let all: Option<Vec<_>> = answers.into_iter().collect();
+        Ok(all.ok_or_else(|| Error::internal("an append was not answered"))?)
+    }
+
+    /// Appends a batch that is sorted by session. Without expected running hashes they are computed in SQL. Returns
+    /// `None` for an event whose expected running hash was not the right one, and which was not stored.
+    async fn append_sorted(
+        &self,
+        lease: &Lease<'_>,
+        sorted: &[&NewAppend],
+        expected: Option<Vec<Expected>>,
+        limit: KeyLimit,
+        end: AppendEnd,
+    ) -> Attempt<Vec<Option<AppendRow>>> {
+        let mut arrays = Arrays::new(sorted.iter().copied());
         arrays.now = self.now();
-        if let Some(first) = batch.first() {
+        if let Some(first) = sorted.first() {
             // All appends of a service have the same limits.
             let limits = &first.event.prepared.limits;
             arrays.most_rows = limit.most_rows(limits);
             arrays.most_events =
                 limits.events_per_session.and_then(|most| i64::try_from(most).ok()).unwrap_or(i64::MAX);
         }
-        let statement = match arrays.has_repeated_sessions() {
+        let statement = match arrays.has_repeated_sessions() && expected.is_none() {
             true => &self.statements.append_many,
             false => &self.statements.append_one,
         };
+        let mut heads: Vec<_> = sorted.iter().map(|append| Answered { append, before: None, stored: None }).collect();
+        if let Some(expected) = expected {
+            arrays.text_hashes.clear();
+            for (Expected { sent, before }, head) in expected.into_iter().zip(&mut heads) {
+                arrays.text_hashes.push(sent);
+                head.before = before;
+            }
+        }
         let rows = match end {
             AppendEnd::Commit => lease.last(statement, &arrays.params()).await?,
             AppendEnd::Open => lease.query(statement, &arrays.params()).await?,
         };
-        let mut answers: Vec<Option<AppendRow>> = batch.iter().map(|_| None).collect();
+        let mut answers: Vec<Option<AppendRow>> = sorted.iter().map(|_| None).collect();
         if let Some(row) = rows.first() {
             self.learn_listeners(row, 7);
         }
         for row in rows {
             let place = || "an answer to an append".to_owned();
             let ord: i64 = column(&row, 0, place)?;
-            let index = usize::try_from(ord - 1).ok().and_then(|index| order.get(index));
-            let index = *index.ok_or_else(|| Error::internal("an answer to an append that was not sent"))?;
-            answers[index] = Some(answer(&row, batch[index])?);
+            let strange = || Error::internal("an answer to an append that was not sent");
+            let index = usize::try_from(ord - 1).ok().filter(|index| *index < sorted.len()).ok_or_else(strange)?;
+            let answer = answer(&row, sorted[index])?;
+            if let Some(AppendRow::Stored { seq, .. }) = &answer {
+                heads[index].stored = Some(rows::number(*seq, place)?);
+            }
+            // A damaged hash is found by a verification; the append is committed.
+            heads[index].before = heads[index].before.or(running(&row, 9, place).unwrap_or_default());
+            answers[index] = answer;
         }
-        let all: Option<Vec<_>> = answers.into_iter().collect();
-        Ok(all.ok_or_else(|| Error::internal("an append was not answered"))?)
+        self.heads.learn(&heads);
+        Ok(answers)
     }
 }
 
-fn answer(row: &Row, append: &NewAppend) -> Result<AppendRow> {
+/// Returns the outcome of an append; `None` if the event was left for another statement.
+fn answer(row: &Row, append: &NewAppend) -> Result<Option<AppendRow>> {
     let key = &append.key;
     let place = || format!("an event of {key}");
     if column(row, 1, place)? {
-        return Ok(AppendRow::NoSession);
+        return Ok(Some(AppendRow::NoSession));
     }
     let logs = LogPositions::of_feed(rows::number(column(row, 6, place)?, place)?);
-    match column(row, 3, place)? {
+    Ok(Some(match column(row, 3, place)? {
+        None if column(row, 8, place)? => return Ok(None),
         None => {
             let seq = column(row, 2, place)?;
             match append.event.prepared.limits.check_seq(rows::number(seq, place)?) {
-                Ok(()) => Ok(AppendRow::Stored { seq, logs }),
-                Err(error) => Ok(AppendRow::Refused(error)),
+                Ok(()) => AppendRow::Stored { seq, logs },
+                Err(error) => AppendRow::Refused(error),
             }
         }
-        Some(seq) => Ok(AppendRow::Duplicate { seq, hash: column(row, 4, place)?, text: column(row, 5, place)?, logs }),
-    }
+        Some(seq) => AppendRow::Duplicate { seq, hash: column(row, 4, place)?, text: column(row, 5, place)?, logs },
+    }))
 }
 
 /// The batch in columns, sorted by session.
@@ -134,7 +184,8 @@ struct Arrays<'a> {
     /// The maximum number of keys in a scope, and of events in a session.
     most_rows: i64,
     most_events: i64,
-    text_hashes: Vec<&'a [u8]>,
+    /// The hash of each event's text, perhaps with its expected running hash.
+    text_hashes: Vec<Vec<u8>>,
 }
 
 impl<'a> Arrays<'a> {
@@ -164,7 +215,7 @@ impl<'a> Arrays<'a> {
             arrays.sessions.push(owner[2]);
             arrays.events.add(event);
             arrays.micros.push(event.prepared.micros);
-            arrays.text_hashes.push(&event.prepared.text_hash);
+            arrays.text_hashes.push(event.prepared.text_hash.to_vec());
         }
         (arrays.user_apps, arrays.user_ids) = users.into_iter().unzip();
         arrays.app_names = apps.into_iter().collect();

@@ -11,10 +11,7 @@ use scratchbook_core::error::Result;
 use scratchbook_core::plan::running_hash::{StoredStart, Unhashed};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::{EventHash, EventHashes, RunningHash, SessionKey};
-pub(crate) use scratchbook_database::{Attempt, Hashes};
-
-/// How many sessions are looked up at once.
-const SESSIONS_AT_ONCE: usize = 64;
+pub(crate) use scratchbook_database::{Attempt, HashedSession, Hashes};
 
 #[async_trait]
 impl Hashes for Postgres {
@@ -23,33 +20,16 @@ impl Hashes for Postgres {
         let (after, limit, now) = (i64::try_from(after).unwrap_or(i64::MAX), sql_limit(limit), self.now());
         let statement = &self.statements.hashes.read;
         let rows = self.read(statement, &[&app, &user, &session, &after, &limit, &now]).await?;
-        let Some(session) = HashedSession::read(key, &rows)? else {
-            return Ok(None);
-        };
-        let HashedSession { last, hashed, head, start, events } = session;
-        let page = EventHashes::new(start.base, start.hash(key), last, hashed).with_head(head);
-        Ok(Some(page.with_events(events)))
+        Ok(session_of(key, &rows)?.map(|session| session.page(key)))
     }
 
-    async fn hash_events(&self, limit: usize) -> Attempt<u64> {
-        let rows = self.read(&self.statements.hashes.unhashed, &[&sql_limit(SESSIONS_AT_ONCE)]).await?;
-        let mut filled = 0;
-        for row in &rows {
-            let place = || "a session without a running hash".to_owned();
-            let key = rows::stored_key(column(row, 0, place)?, column(row, 1, place)?, column(row, 2, place)?)?;
-            let left = limit.saturating_sub(usize::try_from(filled).unwrap_or(usize::MAX));
-            if left == 0 {
-                break;
-            }
-            filled += self.fill_hashes(&key, left).await?;
-        }
-        Ok(filled)
+    async fn unhashed(&self, limit: usize) -> Attempt<Vec<SessionKey>> {
+        let place = || "a session without a running hash".to_owned();
+        let key = |row: &Row| rows::stored_key(column(row, 0, place)?, column(row, 1, place)?, column(row, 2, place)?);
+        let rows = self.read(&self.statements.hashes.unhashed, &[&sql_limit(limit)]).await?;
+        Ok(rows.iter().map(key).collect::<Result<_>>()?)
     }
-}
 
-impl Postgres {
-    /// Computes the running hash of a session's next events, in one commit. Where events are missing it goes on over the
-    /// gap, which verification reports.
     async fn fill_hashes(&self, key: &SessionKey, limit: usize) -> Attempt<u64> {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
         let statements = &self.statements.hashes;
@@ -67,7 +47,7 @@ impl Postgres {
         let base: i64 = column(row, 1, place)?;
         let after = hashed.max(base);
         let rows = lease.query(&statements.read, &[&app, &user, &session, &after, &count, &any_time]).await?;
-        let Some(found) = HashedSession::read(key, &rows)?.filter(|found| hashed < found.last_number()) else {
+        let Some(found) = session_of(key, &rows)?.filter(|found| hashed < found.last_number()) else {
             return Ok(0);
         };
         let Unhashed { after, mut hash, is_start } = Unhashed::find(key, found.hashed, found.head, found.start);
@@ -92,46 +72,32 @@ impl Postgres {
     }
 }
 
-/// What a session's rows say of its running hash, with a page of its events.
-struct HashedSession {
-    last: u64,
-    hashed: u64,
-    head: Option<RunningHash>,
-    start: StoredStart,
-    events: Vec<EventHash>,
+/// Reads what a session's rows say of its running hash, with a page of its events.
+fn session_of(key: &SessionKey, rows: &[Row]) -> Result<Option<HashedSession>> {
+    let Some(row) = rows.first() else {
+        return Ok(None);
+    };
+    let place = || format!("the session {key}");
+    let number = |at| rows::number(column(row, at, place)?, place);
+    let start = StoredStart { base: number(3)?, hash: running(row, 4, place)?, hashed: number(5)? };
+    let mut events = Vec::with_capacity(rows.len());
+    for row in rows {
+        let seq: Option<i64> = column(row, 6, place)?;
+        let Some(seq) = seq else { continue };
+        let place = || format!("the event {seq} of {key}");
+        let text: Vec<u8> = column(row, 8, place)?;
+        let text = text.try_into().map_err(|_| rows::damaged(place()))?;
+        let (seq, sent) = (rows::number(seq, place)?, column(row, 7, place)?);
+        events.push(EventHash::new(seq, sent, text, running(row, 9, place)?));
+    }
+    // -1 in a session without a running hash.
+    let hashed: i64 = column(row, 1, place)?;
+    let hashed = hashed.max(0).unsigned_abs();
+    Ok(Some(HashedSession { last: number(0)?, hashed, head: running(row, 2, place)?, start, events }))
 }
 
-impl HashedSession {
-    /// Returns the number of the last event, as the database has it.
-    fn last_number(&self) -> i64 {
-        i64::try_from(self.last).unwrap_or(i64::MAX)
-    }
-
-    fn read(key: &SessionKey, rows: &[Row]) -> Result<Option<Self>> {
-        let Some(row) = rows.first() else {
-            return Ok(None);
-        };
-        let place = || format!("the session {key}");
-        let number = |at| rows::number(column(row, at, place)?, place);
-        let start = StoredStart { base: number(3)?, hash: running(row, 4, place)?, hashed: number(5)? };
-        let mut events = Vec::with_capacity(rows.len());
-        for row in rows {
-            let seq: Option<i64> = column(row, 6, place)?;
-            let Some(seq) = seq else { continue };
-            let place = || format!("the event {seq} of {key}");
-            let text: Vec<u8> = column(row, 8, place)?;
-            let text = text.try_into().map_err(|_| rows::damaged(place()))?;
-            let (seq, sent) = (rows::number(seq, place)?, column(row, 7, place)?);
-            events.push(EventHash::new(seq, sent, text, running(row, 9, place)?));
-        }
-        // -1 in a session without a running hash.
-        let hashed: i64 = column(row, 1, place)?;
-        let hashed = hashed.max(0).unsigned_abs();
-        Ok(Some(Self { last: number(0)?, hashed, head: running(row, 2, place)?, start, events }))
-    }
-}
-
-fn running(row: &Row, at: usize, place: impl Fn() -> String) -> Result<Option<RunningHash>> {
+/// Returns the running hash in a column.
+pub(super) fn running(row: &Row, at: usize, place: impl Fn() -> String) -> Result<Option<RunningHash>> {
     let bytes: Option<&[u8]> = column(row, at, &place)?;
     RunningHash::stored(bytes, place)
 }

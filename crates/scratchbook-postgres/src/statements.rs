@@ -141,22 +141,34 @@ impl Statements {
     }
 }
 
-/// Returns the statement that appends at most one event to each session.
+/// The condition that an event can be stored: it comes without an expected running hash, or its session has none, or the
+/// expected hash continues the one of the locked row and has the event's number.
+const IS_EXPECTED: &str = "(
+        pg_catalog.length(text_hash) = 32 OR hashed_seq <> last
+        OR pg_catalog.substring(text_hash, 33, 40) IS NOT DISTINCT FROM head || pg_catalog.int8send(seq)
+    )";
+const EXPECTED: &str = "pg_catalog.substring(text_hash, 73)";
+
+/// Returns the statement that appends at most one event to each session, or several with their expected running hashes.
 fn append_one() -> String {
     let hash = hashes::next("head", "pg_catalog.int8send(seq) || hash || text_hash");
+    let hash = format!("CASE pg_catalog.length(text_hash) WHEN 32 THEN {hash} ELSE {EXPECTED} END");
+    let hash = format!("CASE WHEN hashed_seq = last THEN {hash} END AS running_hash");
     let sql = include_str!("sql/append.sql").replace("{recursive} ", "").replace("{linked}\n", "");
-    sql.replace("{hash of written}", &format!("CASE WHEN hashed_seq = last THEN {hash} END AS running_hash"))
-        .replace("{hashed}", "written")
+    let sql = sql.replace("{is expected}", IS_EXPECTED).replace("{hash of written}", &hash);
+    sql.replace("{hashed}", "written")
 }
 
-/// Returns the statement that may append several events to a session.
+/// Returns the statement that appends any number of events to each session.
 fn append_many() -> String {
     let linked = include_str!("sql/append_linked.sql");
     let linked = linked.replace("{first}", &hashes::next("head", "pg_catalog.substring(hashed, 1, 72)"));
     let linked = linked.replace("{next}", &hashes::next("running_hash", "pg_catalog.substring(rest, 1, 72)"));
     let hash = "text_hash, seq - last AS nth, CASE WHEN hashed_seq = last THEN head END AS head";
     let sql = include_str!("sql/append.sql").replace("{recursive}", "RECURSIVE").replace("{linked}", linked.trim_end());
-    sql.replace("{hash of written}", hash).replace("{hashed}", "written LEFT JOIN linked USING (place, nth)")
+    sql.replace("{is expected}", "true")
+        .replace("{hash of written}", hash)
+        .replace("{hashed}", "written LEFT JOIN linked USING (place, nth)")
 }
 
 /// Returns the condition that a part of a statement, which inserts what is missing, has inserted nothing.

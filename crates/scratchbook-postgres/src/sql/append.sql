@@ -7,50 +7,54 @@
 -- all of a user's sessions, or all of a session's events.
 --
 -- The running hash of an event is NULL behind events that have none. If a session has several events in the batch, each
--- continues that of the one before it, which takes the part from `append_linked.sql`.
+-- continues that of the one before it. They come with the running hashes that they are expected to get, as `heads.rs`
+-- describes, or the part from `append_linked.sql` computes them.
 --
 -- The statement's snapshot is older than the locks that it has waited for, so values that have to be current are those
 -- that a lock returns (seq) or that an upsert finds (version). An id that was stored in the meantime violates the
 -- unique index; the statement is then rolled back and retried.
 WITH {recursive} batch AS MATERIALIZED (
-    SELECT
-        t.*,
-        session.seq AS last,
-        session.hashed_seq,
-        session.running_hash AS head,
-        known.seq AS known_seq,
-        known.hash AS known_hash,
-        known.event AS known_event,
-        known.position AS known_position,
-        session.seq
-            + pg_catalog.count(*) FILTER (WHERE known.seq IS NULL) OVER (PARTITION BY t.place ORDER BY t.ord) AS seq
-    FROM
-        unnest(
-            $6::bigint[], $7::text[], $8::text[], $9::text[], $10::text[], $11::bytea[], $12::text[], $13::text[],
-            $14::float8[], $15::bigint[], $16::text[], $23::bytea[]
-        ) WITH ORDINALITY AS t (
-            place, app_name, user_id, session_id, id, hash, invocation_id, author, timestamp, micros, event, text_hash,
-            ord
-        )
-        LEFT JOIN LATERAL (
-            -- This also applies if the id is a duplicate: the lock makes this a commit of its own, which a synchronous
-            -- standby must have before the event of an earlier attempt is acknowledged.
-            SELECT s.seq, s.hashed_seq, s.running_hash FROM {schema}.sessions AS s
-            WHERE
-                s.app_name = t.app_name AND s.user_id = t.user_id
-                AND s.id >= t.session_id AND s.id <= t.session_id AND (s.expire_time IS NULL OR s.expire_time > $20)
-            ORDER BY s.id
-            LIMIT 1
-            FOR NO KEY UPDATE
-        ) AS session ON true
-        LEFT JOIN LATERAL (
-            SELECT e.seq, e.hash, e.event, e.position FROM {schema}.events AS e
-            WHERE
-                e.app_name = t.app_name AND e.user_id = t.user_id AND e.session_id = t.session_id
-                AND e.id >= t.id AND e.id <= t.id
-            ORDER BY e.id
-            LIMIT 1
-        ) AS known ON true
+    SELECT n.*, {is expected} AS is_expected
+    FROM (
+        SELECT
+            t.*,
+            session.seq AS last,
+            session.hashed_seq,
+            session.running_hash AS head,
+            known.seq AS known_seq,
+            known.hash AS known_hash,
+            known.event AS known_event,
+            known.position AS known_position,
+            session.seq
+                + pg_catalog.count(*) FILTER (WHERE known.seq IS NULL) OVER (PARTITION BY t.place ORDER BY t.ord) AS seq
+        FROM
+            unnest(
+                $6::bigint[], $7::text[], $8::text[], $9::text[], $10::text[], $11::bytea[], $12::text[], $13::text[],
+                $14::float8[], $15::bigint[], $16::text[], $23::bytea[]
+            ) WITH ORDINALITY AS t (
+                place, app_name, user_id, session_id, id, hash, invocation_id, author, timestamp, micros, event, text_hash,
+                ord
+            )
+            LEFT JOIN LATERAL (
+                -- This also applies if the id is a duplicate: the lock makes this a commit of its own, which a synchronous
+                -- standby must have before the event of an earlier attempt is acknowledged.
+                SELECT s.seq, s.hashed_seq, s.running_hash FROM {schema}.sessions AS s
+                WHERE
+                    s.app_name = t.app_name AND s.user_id = t.user_id
+                    AND s.id >= t.session_id AND s.id <= t.session_id AND (s.expire_time IS NULL OR s.expire_time > $20)
+                ORDER BY s.id
+                LIMIT 1
+                FOR NO KEY UPDATE
+            ) AS session ON true
+            LEFT JOIN LATERAL (
+                SELECT e.seq, e.hash, e.event, e.position FROM {schema}.events AS e
+                WHERE
+                    e.app_name = t.app_name AND e.user_id = t.user_id AND e.session_id = t.session_id
+                    AND e.id >= t.id AND e.id <= t.id
+                ORDER BY e.id
+                LIMIT 1
+            ) AS known ON true
+    ) AS n
 ),
 user_locks AS MATERIALIZED (
     SELECT locked.keys
@@ -83,7 +87,7 @@ written AS MATERIALIZED (
         timestamp, micros, event, position + ord - 1 AS position,
         {hash of written}
     FROM batch CROSS JOIN feed
-    WHERE last IS NOT NULL AND known_seq IS NULL AND seq <= $22
+    WHERE last IS NOT NULL AND known_seq IS NULL AND seq <= $22 AND is_expected
 ),
 {linked}
 stored AS (
@@ -126,5 +130,6 @@ moved AS (
 )
 SELECT
     ord, last IS NULL AS missing, seq, known_seq, known_hash, known_event,
-    coalesce(known_position, feed.position + ord - 1) AS position, {heard} AS heard
+    coalesce(known_position, feed.position + ord - 1) AS position, {heard} AS heard, NOT is_expected AS is_left,
+    CASE WHEN hashed_seq = last AND pg_catalog.length(text_hash) = 32 THEN head END AS head
 FROM batch CROSS JOIN feed

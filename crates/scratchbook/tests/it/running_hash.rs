@@ -79,6 +79,7 @@ tests_of_databases! {
     events_without_a_running_hash_get_it_in_steps
     what_an_older_program_appends_is_covered_later
     what_an_older_program_prunes_is_said
+    running_hashes_are_right_whoever_appends
 }
 
 fn key(session: &str) -> SessionKey {
@@ -311,4 +312,51 @@ async fn what_an_older_program_prunes_is_said(database: &impl Tables) {
     store.sessions.append(&key("s"), event(11), AppendOptions::default()).await.unwrap();
     assert_eq!(store.sessions.verify_session_against(&key("s"), &noted).await.unwrap().unwrap().noted, Some(10));
     store.sessions.close().await.unwrap();
+}
+
+/// Appends events to two sessions at the same time, some of them twice.
+async fn append_at_once(store: &Store, first: usize) {
+    let appends = (0..48).map(|n| {
+        let (session, n) = (["s", "t"][n % 2], first + n / 3);
+        async move { store.sessions.append(&key(session), event(n), AppendOptions::default()).await.unwrap() }
+    });
+    futures_util::future::join_all(appends).await;
+}
+
+/// A store may compute the running hashes itself if it alone writes to a session. Nothing changes if others write, too.
+async fn running_hashes_are_right_whoever_appends(database: &impl Tables) {
+    let stores = [connect(&database.uri()).await.unwrap(), connect(&database.uri()).await.unwrap()];
+    let create = async || {
+        for session in ["s", "t"] {
+            filled(&stores[0], session, 0).await;
+        }
+    };
+    let check = async |events: u64| {
+        for session in ["s", "t"] {
+            let verified = verified(&stores[1], session).await;
+            assert_eq!(verified.unhashed, 0, "{session}");
+            let read = stores[1].sessions.get_session(&key(session), &Default::default()).await.unwrap().unwrap();
+            assert_eq!(read.seq(), events, "{session}");
+        }
+    };
+    create().await;
+    for round in 0..5 {
+        append_at_once(&stores[0], round * 100).await;
+        check(16 * (round as u64 + 1)).await;
+    }
+    for round in 5..10 {
+        futures_util::future::join(append_at_once(&stores[0], round * 100), append_at_once(&stores[1], round * 100))
+            .await;
+    }
+    check(160).await;
+    for (round, writer) in [0, 1, 1, 0, 0, 0, 1, 0].into_iter().enumerate() {
+        append_at_once(&stores[writer], 1000 + round * 100).await;
+    }
+    check(288).await;
+    for session in ["s", "t"] {
+        stores[1].sessions.delete_session(&key(session)).await.unwrap();
+    }
+    create().await;
+    append_at_once(&stores[0], 0).await;
+    check(16).await;
 }
