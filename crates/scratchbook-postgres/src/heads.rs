@@ -1,9 +1,9 @@
 //! The running hashes that this process expects to find in the rows of sessions.
 //!
-//! If a batch has several events of a session, each continues the running hash of the one before it. In SQL that takes a
-//! recursion, which costs more than a tenth of such a batch. So the hashes are computed here, if this process alone has
-//! appended to the session lately. The statement stores an event with its expected hash only if the locked row shows
-//! that the hash is right. It leaves the other events, and the statement with the recursion stores them.
+//! If a batch has several events of a session, each continues the running hash of the one before it. In SQL that takes
+//! a recursion, which costs more than a tenth of such a batch. So the hashes are computed here, if this process alone
+//! has appended to the session lately. The statement stores an event with its expected hash only if the locked row
+//! shows that the hash is right. It leaves the other events, and the statement with the recursion stores them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -32,8 +32,8 @@ struct Head {
 /// What is sent for an event, and the running hash that its session is expected to have before the batch.
 #[derive(Debug)]
 pub(super) struct Expected {
-    /// The hash of the event's text. If the session's running hash is known: also that hash, the event's number, and the
-    /// running hash after the event.
+    /// The hash of the event's text. If the session's running hash is known: also that hash, the event's number, and
+    /// the running hash after the event.
     pub(super) sent: Vec<u8>,
     pub(super) before: Option<RunningHash>,
 }
@@ -47,20 +47,18 @@ pub(super) struct Answered<'a> {
 }
 
 impl Heads {
-    /// Returns what is expected of each event of a batch, which is sorted by session. Returns `None` if a session that has
-    /// several events is not known.
+    /// Returns what is expected of each event of a batch, which is sorted by session. Returns `None` if a session that
+    /// has several events is not known.
     pub(super) fn expect(&self, sorted: &[&NewAppend]) -> Option<Vec<Expected>> {
         let known = self.known();
         let mut events = Vec::with_capacity(sorted.len());
         for session in sorted.chunk_by(|a, b| a.key == b.key) {
-            let head = session
-                .first()
-                .and_then(|append| known.get(&append.key))
-                .filter(|head| head.is_ours && session.len() > 1);
-            if head.is_none() && session.len() > 1 {
-                return None;
-            }
-            let mut next = head.copied();
+            let head = match session {
+                // Computing the hash of a single event costs no more than comparing it.
+                [] | [_] => None,
+                [first, ..] => Some(*known.get(&first.key).filter(|head| head.is_ours)?),
+            };
+            let mut next = head;
             for append in session {
                 let mut sent = append.event.prepared.text_hash.to_vec();
                 next = next.map(|head| head.next(head.seq + 1, append));

@@ -122,8 +122,8 @@ impl Lease<'_> {
         ran
     }
 
-    /// Runs statements as a transaction, all in one round trip. This is safe, because the commit of a failed transaction
-    /// rolls it back.
+    /// Runs statements as a transaction, all in one round trip. This is safe, because the commit of a failed
+    /// transaction rolls it back.
     pub(super) async fn transaction(&self, steps: &[Step<'_>]) -> Attempt<Vec<Vec<Row>>> {
         try_join_all(steps.iter().map(|step| self.prepared(step.statement))).await?;
         let (begun, ran, committed) = join3(self.begin(), self.all(steps), self.commit()).await;

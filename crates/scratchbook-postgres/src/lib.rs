@@ -17,8 +17,8 @@
 //! - `lease.rs`, `params.rs`: the operations of a call on a connection, and parameters that do not appear in logs.
 //! - `schema.rs`: checks that the tables are ours, and brings them up to date.
 //! - `statements.rs`, `statements/`: the statements with the schema filled in, and the types of their parameters.
-//! - `events.rs`, `changes.rs`: a batch of appends as arrays. `heads.rs`: running hashes that it continues. `creations.rs`, `creation_batch.rs`: creating sessions,
-//!   one or many in a commit. `read.rs`: reading one.
+//! - `events.rs`, `changes.rs`: a batch of appends as arrays. `heads.rs`: the running hashes that it continues.
+//! - `creations.rs`, `creation_batch.rs`: creating sessions, one or many in a commit. `read.rs`: reading one.
 //! - `resolve.rs`, `locks.rs`: writes that read first (operations, guards), and what they lock and read.
 //!   `growth.rs`: how many keys a scope can have.
 //! - `sessions.rs`: title, labels and lists of sessions, and finding one by its id alone.

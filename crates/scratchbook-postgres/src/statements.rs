@@ -141,8 +141,8 @@ impl Statements {
     }
 }
 
-/// The condition that an event can be stored: it comes without an expected running hash, or its session has none, or the
-/// expected hash continues the one of the locked row and has the event's number.
+/// The condition that an event can be stored: it comes without an expected running hash, or its session has none, or
+/// the expected hash continues the one of the locked row and has the event's number.
 const IS_EXPECTED: &str = "(
         pg_catalog.length(text_hash) = 32 OR hashed_seq <> last
         OR pg_catalog.substring(text_hash, 33, 40) IS NOT DISTINCT FROM head || pg_catalog.int8send(seq)

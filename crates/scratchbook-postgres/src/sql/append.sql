@@ -32,12 +32,12 @@ WITH {recursive} batch AS MATERIALIZED (
                 $6::bigint[], $7::text[], $8::text[], $9::text[], $10::text[], $11::bytea[], $12::text[], $13::text[],
                 $14::float8[], $15::bigint[], $16::text[], $23::bytea[]
             ) WITH ORDINALITY AS t (
-                place, app_name, user_id, session_id, id, hash, invocation_id, author, timestamp, micros, event, text_hash,
-                ord
+                place, app_name, user_id, session_id, id, hash, invocation_id, author, timestamp, micros, event,
+                text_hash, ord
             )
             LEFT JOIN LATERAL (
-                -- This also applies if the id is a duplicate: the lock makes this a commit of its own, which a synchronous
-                -- standby must have before the event of an earlier attempt is acknowledged.
+                -- This also applies if the id is a duplicate: the lock makes this a commit of its own, which a
+                -- synchronous standby must have before the event of an earlier attempt is acknowledged.
                 SELECT s.seq, s.hashed_seq, s.running_hash FROM {schema}.sessions AS s
                 WHERE
                     s.app_name = t.app_name AND s.user_id = t.user_id
