@@ -18,10 +18,11 @@ use crate::step::Stop;
 use crate::workspace::{Package, packages};
 
 /// Words in the names of timed tests, which fail if something takes seconds longer than on an idle machine.
-const TIMED: [&str; 9] = [
+const TIMED: [&str; 10] = [
     "attacks::",
     "availability::",
     "leaving::",
+    "many_who_follow",
     "mariadb::feed::",
     "postgres::feed::",
     "saturated_processes",

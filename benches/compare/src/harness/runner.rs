@@ -108,7 +108,7 @@ pub(crate) fn empty_folder(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(failed)
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::systems::SystemId;
