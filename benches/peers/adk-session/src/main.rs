@@ -23,7 +23,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().collect();
-    let [_, kind, location] = &arguments[..] else {
+    // The harness names the service too, which follows from the store.
+    let [_, kind, location, ..] = &arguments[..] else {
         return Err(Failure::Error(format!("{arguments:?} is not: PROGRAM memory|sqlite|postgres LOCATION")));
     };
     let store = Store::open(kind, location).await?;
