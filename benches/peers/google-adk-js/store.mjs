@@ -29,7 +29,7 @@ export class Store {
       await service.init();
       return new Store(kind, service, `MikroORM, ${CONNECTIONS} held connections`);
     }
-    if (kind !== 'sqlite') throw new Error(`the store '${kind}' is none of memory, sqlite, postgres`);
+    if (kind !== 'sqlite') throw new Error(`the store '${kind}' is not one of memory, sqlite, postgres`);
     const file = join(location, 'sessions.db');
     const service = new DatabaseSessionService({driver: LibSqlDriver, dbName: file});
     await service.init();

@@ -44,7 +44,7 @@ def opened(store: str, location: str) -> Opened:
         service = DatabaseSessionService(url, pool_size=1, max_overflow=0, pool_timeout=60)
         words = "aiosqlite, one held connection, the file in WAL mode, synchronous=FULL as it comes, uvloop"
         return Opened(service, "sqlite", words, url, file)
-    raise SystemExit(f"the store '{store}' is none of memory, sqlite, sqlite-database, postgres")
+    raise SystemExit(f"the store '{store}' is not one of memory, sqlite, sqlite-database, postgres")
 
 
 def with_wal(file: Path) -> None:

@@ -49,4 +49,4 @@ async def opened(store: str, location: str) -> Opened:
         sqlite = AsyncSqliteSaver(await aiosqlite.connect(file))
         await sqlite.setup()
         return Opened(sqlite, f"aiosqlite, WAL mode, synchronous=FULL as it comes, {channels}", file)
-    raise SystemExit(f"the store '{store}' is none of memory, sqlite, postgres")
+    raise SystemExit(f"the store '{store}' is not one of memory, sqlite, postgres")

@@ -36,7 +36,7 @@ impl Store {
             "memory" => Ok(Self { service: Arc::new(InMemorySessionService::new()), database: Database::Memory }),
             "sqlite" => Self::sqlite(location).await,
             "postgres" => Self::postgres(location).await,
-            other => Err(Failure::Error(format!("the store '{other}' is none of memory, sqlite, postgres"))),
+            other => Err(Failure::Error(format!("the store '{other}' is not one of memory, sqlite, postgres"))),
         }
     }
 
