@@ -13,7 +13,8 @@ use scratchbook::session::{GetSessionConfig, RunningHash};
 use scratchbook::state::fold;
 use scratchbook::store::{Limits, Synchronous};
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, Event, InMemorySessionService, LlmAgent, Runner, SessionService, Store,
+    AppendOptions, CreateSessionConfig, Event, InMemorySessionService, LlmAgent, Runner, SessionService,
+    SessionServiceExt, Store,
 };
 use scratchbook_benches::{event, session, sqlite};
 use scratchbook_server::Server;
@@ -35,13 +36,14 @@ const CORE: f64 = 3.0;
 const ELSEWHERE: f64 = 8.0;
 
 /// In the order in which [`run`] runs them.
-pub(crate) const CASES: [Case; 11] = [
+pub(crate) const CASES: [Case; 12] = [
     Case { name: "core: read an event", calls: 100, room: CORE },
     Case { name: "core: prepare an event", calls: 100, room: CORE },
     Case { name: "core: hash an event", calls: 100, room: CORE },
     Case { name: "core: fold 10 deltas", calls: 100, room: CORE },
     Case { name: "memory: create", calls: 100, room: CORE },
     Case { name: "memory: append", calls: 100, room: CORE },
+    Case { name: "memory: append to a snapshot of 2,000 events", calls: 100, room: CORE },
     Case { name: "memory: get 100 events", calls: 100, room: CORE },
     Case { name: "SQLite: append", calls: 100, room: ELSEWHERE },
     Case { name: "server: get 100 events", calls: 10, room: ELSEWHERE },
@@ -103,6 +105,11 @@ async fn memory(cases: &mut impl Iterator<Item = &'static Case>) {
     counted(cases, async |_| service.create_session("app", "user", config()).await.unwrap()).await;
     let key = session(&service, "appended", 0, 10).await;
     counted(cases, async |n| service.append(&key, event(n), AppendOptions::default()).await.unwrap()).await;
+    let key = session(&service, "long", 2000, 10).await;
+    let read = service.get_session(&key, &GetSessionConfig::default()).await.unwrap().unwrap();
+    let snapshot = tokio::sync::Mutex::new(read);
+    let append = async |n| service.append_event(&mut *snapshot.lock().await, event(n)).await.unwrap();
+    counted(cases, append).await;
     let (key, config) = (session(&service, "read", 100, 10).await, GetSessionConfig::default());
     counted(cases, async |_| service.get_session(&key, &config).await.unwrap()).await;
 }

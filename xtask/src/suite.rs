@@ -7,10 +7,10 @@
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::build::{Scope, TestProgram, build, checked};
 use crate::command::{output, program, root};
@@ -33,6 +33,9 @@ const TIMED: [&str; 10] = [
 
 /// The least number of test programs that run at once. On machines with more cores, one program runs for each core.
 const FEWEST_AT_ONCE: usize = 3;
+
+/// How long a job may take. The longest one takes about ten minutes on two cores, so one that takes this long hangs.
+const LONGEST: Duration = Duration::from_mins(30);
 
 /// A command to run. Its output goes to a file with the job's name.
 #[derive(Debug)]
@@ -163,7 +166,7 @@ fn run_side_by_side(jobs: Vec<Job>, at_once: usize) -> Result<(), Stop> {
         for _ in 0..lanes {
             scope.spawn(|| {
                 while let Some(job) = next() {
-                    if let Err(why) = run_job(job, &folder) {
+                    if let Err(why) = run_job(job, &folder, LONGEST) {
                         failed.lock().unwrap_or_else(PoisonError::into_inner).push(why);
                     }
                 }
@@ -174,21 +177,48 @@ fn run_side_by_side(jobs: Vec<Job>, at_once: usize) -> Result<(), Stop> {
     if failed.is_empty() { Ok(()) } else { Err(Stop::Failed(failed.join(", "))) }
 }
 
-fn run_job(mut job: Job, folder: &Path) -> Result<(), String> {
+fn run_job(mut job: Job, folder: &Path, longest: Duration) -> Result<(), String> {
     let log = folder.join(format!("{}.log", job.name.replace(' ', "-")));
     let failed = |error: std::io::Error| format!("{}: {error}", log.display());
     let file = File::create(&log).map_err(failed)?;
     job.command.stdout(file.try_clone().map_err(failed)?).stderr(file);
     let begun = Instant::now();
-    let status = job.command.status().map_err(|error| format!("{}: {error}", job.name))?;
+    let ended = wait(&mut job.command, longest).map_err(|error| format!("{}: {error}", job.name))?;
     let output = String::from_utf8_lossy(&fs::read(&log).map_err(failed)?).into_owned();
     let line = format!("{:32} {:>7.1} s  {}", job.name, begun.elapsed().as_secs_f64(), Counts::of(&output));
-    if status.success() {
-        println!("{line}");
-        return Ok(());
+    let why = match ended {
+        Some(status) if status.success() => {
+            println!("{line}");
+            return Ok(());
+        }
+        Some(status) => format!("{}: {status}", job.name),
+        None => format!("{}: stopped after {longest:?}; running were: {}", job.name, running(&output).join(", ")),
+    };
+    println!("{line}\n{output}\nFAILED: {why}");
+    Err(why)
+}
+
+/// Waits until a command ends, and returns how. Kills it after the time `longest`, and returns `None` then.
+fn wait(command: &mut Command, longest: Duration) -> std::io::Result<Option<ExitStatus>> {
+    let mut child = command.spawn()?;
+    let begun = Instant::now();
+    while begun.elapsed() < longest {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        thread::sleep(Duration::from_millis(50));
     }
-    println!("{line}\n{output}\nFAILED: {} ended with {status}", job.name);
-    Err(format!("{}: {status}", job.name))
+    child.kill()?;
+    child.wait()?;
+    Ok(None)
+}
+
+/// Returns the tests that, by a log of theirs, took over a minute and had not ended.
+fn running(log: &str) -> Vec<&str> {
+    let tests = || log.lines().filter_map(|line| line.strip_prefix("test "));
+    let slow = tests().filter_map(|line| Some(line.split_once(" has been running for over ")?.0));
+    slow.filter(|name| !tests().any(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(" ... "))))
+        .collect()
 }
 
 /// The sums of the results in a log.
@@ -247,6 +277,19 @@ mod tests {
         let jobs = vec![job("a good one", &["--version"]), job("a bad one", &["no-such"]), job("b", &["--version"])];
         let Err(Stop::Failed(why)) = run_side_by_side(jobs, 2) else { panic!("one of them fails") };
         assert!(why.starts_with("a bad one: exit status") && !why.contains(','), "{why}");
+    }
+
+    #[test]
+    fn a_job_that_hangs_is_stopped_and_its_tests_are_named() {
+        let mut command = program("sh");
+        command.args([
+            "-c",
+            "echo 'test a has been running for over 60 seconds'; echo 'test a::b has been running for over 60 seconds'; \
+             echo 'test a ... ok'; exec sleep 60",
+        ]);
+        let job = Job { name: "a hanging one".to_owned(), command };
+        let why = run_job(job, &std::env::temp_dir(), Duration::from_millis(500));
+        assert_eq!(why, Err("a hanging one: stopped after 500ms; running were: a::b".to_owned()));
     }
 
     #[test]

@@ -10,8 +10,9 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
-use super::Backend;
 use super::gate::Pass;
+use super::{Attempt, Backend, CommitFate};
+use scratchbook_core::plan::quota::Charge;
 use scratchbook_core::session::{CommitNotices, CommitNotifier, CommitScope};
 
 /// The pause between two notices.
@@ -61,6 +62,26 @@ impl<D: Backend> AfterCommit<D> {
             let (after, pass) = (Arc::clone(self), pass.clone());
             tokio::spawn(async move { after.send_notices(pass).await });
         }
+    }
+
+    /// Waits for a write, reports its commit, and settles what it is charged for.
+    pub(super) async fn write<T>(
+        self: &Arc<Self>,
+        scope: CommitScope,
+        pass: &Pass,
+        charge: Charge<T>,
+        write: impl Future<Output = Attempt<T>>,
+    ) -> Attempt<T> {
+        let written = write.await;
+        match &written {
+            Ok(value) => {
+                self.committed(&[scope], pass);
+                charge.settle(value);
+            }
+            Err(failure) if failure.fate == CommitFate::Unknown => charge.keep_unsure(),
+            Err(_) => drop(charge),
+        }
+        written
     }
 
     /// Sends notices until none are left. Closing waits for this, but not for notices that failed and are sent again.

@@ -15,7 +15,7 @@ use super::after::AfterCommit;
 use super::batch::{Batches, Job};
 use super::failure::{Idempotency, retry};
 use super::gate::Pass;
-use super::{Backend, CommitFate, DatabaseOptions, NewCreation};
+use super::{Backend, DatabaseOptions, NewCreation};
 use scratchbook_core::plan::quota::Reservation;
 use scratchbook_core::session::CommitScope;
 
@@ -102,19 +102,12 @@ impl<D: Backend> CreationWriter<D> {
     }
 
     async fn create_alone(&self, mut job: Queued) {
-        let NewCreation { session, token } = &job.work.new;
-        let create = || self.after.backend.create_session(session, token);
-        let made = retry(self.retry_timeout, Idempotency::Idempotent, create).await;
-        let scope = CommitScope::session(&session.key);
-        let held = take(&mut job.work.held);
-        match &made {
-            Ok(true) => {
-                self.after.committed(&[scope], &job.work.pass);
-                held.keep();
-            }
-            Err(failure) if failure.fate == CommitFate::Unknown => held.keep_unsure(),
-            Ok(false) | Err(_) => drop(held),
-        }
+        let charge = take(&mut job.work.held).kept_if(|made| *made);
+        let QueuedCreation { new: NewCreation { session, token }, pass, .. } = &job.work;
+        let create = retry(self.retry_timeout, Idempotency::Idempotent, || {
+            self.after.backend.create_session(session, token)
+        });
+        let made = self.after.write(CommitScope::session(&session.key), pass, charge, create).await;
         job.answer(made.map_err(|failure| failure.error));
     }
 }

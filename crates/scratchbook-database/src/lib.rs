@@ -218,16 +218,8 @@ impl<D: Backend> DatabaseSessionService<D> {
         let pass = self.gate.enter()?;
         let (after, timeout) = (Arc::clone(&self.after), self.options.retry_timeout);
         let task = tokio::spawn(async move {
-            let done = retry(timeout, idempotency, || attempt(&after.backend, &args)).await;
-            match &done {
-                Ok(value) => {
-                    after.committed(&[scope], &pass);
-                    charge.settle(value);
-                }
-                Err(failure) if failure.fate == CommitFate::Unknown => charge.keep_unsure(),
-                Err(_) => drop(charge),
-            }
-            done
+            let write = || attempt(&after.backend, &args);
+            after.write(scope, &pass, charge, retry(timeout, idempotency, write)).await
         });
         let done = task.await.map_err(|e| Error::internal("a write ended without an answer").with_source(e))?;
         done.map_err(|failure| failure.error)

@@ -66,8 +66,8 @@ async fn append_for(seconds: f64, sessions: Arc<dyn SessionService>, session: Se
 }
 
 async fn prepare(bench: &Bench, request: &Request, task: usize) -> Result<Session> {
-    let id = format!("{}-{}-{}-{}-{task}", request.workload, request.size, request.tasks, request.round);
-    let config = CreateSessionConfig::default().with_session_id(&id);
+    let user = format!("{}-{}-{}-{}-{task}", request.workload, request.size, request.tasks, request.round);
+    let config = CreateSessionConfig::default();
     let config = if request.workload == "state" {
         let keys: Map<String, Value> =
             (0..request.size).map(|n| (format!("key-{n}"), "a short value".into())).collect();
@@ -75,7 +75,7 @@ async fn prepare(bench: &Bench, request: &Request, task: usize) -> Result<Sessio
     } else {
         config.with_events(events(request.size)?)
     };
-    Ok(bench.sessions.create_session(APP, &format!("user-{id}"), config).await?)
+    Ok(bench.sessions.create_session(APP, &user, config).await?)
 }
 
 fn event_to_a_hot_key(n: usize) -> Result<Event> {

@@ -20,8 +20,8 @@ const CHANGES: usize = 10;
 pub(crate) fn measure(bench: &Bench, request: &Request) -> Result<Measured> {
     let server = Server::start(bench)?;
     let mut connections = Vec::new();
-    for task in 0..request.tasks {
-        connections.push(Connection { client: Client::connect(server.port)?, request, task, sessions: 0 });
+    for _ in 0..request.tasks {
+        connections.push(Connection { client: Client::connect(server.port)?, request });
     }
     let mut clock = Clock::start(Some(server.id()));
     let started = Instant::now();
@@ -45,8 +45,6 @@ pub(crate) fn measure(bench: &Bench, request: &Request) -> Result<Measured> {
 struct Connection<'a> {
     client: Client,
     request: &'a Request,
-    task: usize,
-    sessions: usize,
 }
 
 impl Connection<'_> {
@@ -73,12 +71,11 @@ impl Connection<'_> {
     }
 
     fn new_session(&mut self) -> Result<String> {
-        let id = format!("{}-{}-{}-{}", self.request.workload, self.request.round, self.task, self.sessions);
-        self.sessions += 1;
         let events = (0..usize::try_from(self.request.size)?).map(|n| Ok(serde_json::to_value(event(n)?)?));
         let events = events.collect::<Result<Vec<Value>>>()?;
-        self.client.ask("POST", SESSIONS, &json!({"sessionId": id, "events": events}).to_string())?;
-        Ok(id)
+        let answer = self.client.ask("POST", SESSIONS, &json!({"events": events}).to_string())?;
+        let session: Value = serde_json::from_slice(&answer)?;
+        session["id"].as_str().map(str::to_owned).ok_or_else(|| Failure::new("a new session has no id"))
     }
 
     fn ask(&mut self, id: &str, n: usize) -> Result<()> {

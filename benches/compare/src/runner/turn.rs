@@ -32,18 +32,17 @@ pub(crate) fn turn(bench: &Bench, request: &Request) -> Result<Measured> {
         let origin = bench.kept_session(request.size).await?.key().clone();
         let (mut clock, mut n) = (Clock::start(None), 0);
         while n == 0 || clock.elapsed().as_secs_f64() < request.seconds {
-            let id = format!("turn-{}-{}-{n}", request.size, request.round);
-            let fork = ForkConfig::default().with_session_id(&id);
-            let before = bench.sessions.fork_session(&origin, fork).await?.seq();
+            let fork = bench.sessions.fork_session(&origin, ForkConfig::default()).await?;
+            let (key, before) = (fork.key(), fork.seq());
             for _ in 0..TURNS {
                 let started = Instant::now();
-                let events: Vec<_> = runner.run(origin.user_id(), &id, "Please note the topic.").try_collect().await?;
+                let run = runner.run(key.user_id(), key.session_id(), "Please note the topic.");
+                let events: Vec<_> = run.try_collect().await?;
                 clock.add_one(started.elapsed());
                 check(&events)?;
             }
             n += 1;
-            let key = scratchbook::SessionKey::new(APP, origin.user_id(), &id)?;
-            let after = bench.sessions.get_session(&key, &scratchbook::GetSessionConfig::state_only()).await?;
+            let after = bench.sessions.get_session(key, &scratchbook::GetSessionConfig::state_only()).await?;
             let wanted = before + TURNS as u64 * EVENTS;
             if after.as_ref().map(scratchbook::Session::seq) != Some(wanted) {
                 return Err(Failure::new(format!("the session {key} does not have {wanted} events")));

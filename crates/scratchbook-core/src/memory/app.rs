@@ -43,7 +43,8 @@ pub(super) struct App {
 #[derive(Debug, Default)]
 pub(super) struct User {
     pub(super) state: OwnedState,
-    pub(super) sessions: HashMap<Arc<str>, Stored>,
+    /// Boxed, so that the map moves pointers when it grows, not sessions.
+    pub(super) sessions: HashMap<Arc<str>, Box<Stored>>,
     pub(super) by_update: BTreeSet<Place>,
     pub(super) artifacts: BTreeMap<ArtifactName, Versions>,
     /// The positions of the user's own commits in the app's feed.
@@ -141,14 +142,14 @@ impl App {
 
     pub(super) fn session(&self, key: &SessionKey) -> Option<(&User, &Stored)> {
         let user = self.users.get(key.user_id())?;
-        Some((user, user.sessions.get(key.session_id())?))
+        Some((user, user.sessions.get(key.session_id())?.as_ref()))
     }
 
     /// Returns the users who have a session with this id, expired ones included.
     pub(super) fn users_with(&self, session_id: &str) -> impl Iterator<Item = (&str, &Stored)> {
         let from = (Arc::from(session_id), Arc::from(""));
         let same = self.by_id.range(from..).take_while(move |(id, _)| **id == *session_id);
-        same.filter_map(|(id, user_id)| Some((user_id.as_ref(), self.users.get(user_id)?.sessions.get(id)?)))
+        same.filter_map(|(id, user_id)| Some((user_id.as_ref(), self.users.get(user_id)?.sessions.get(id)?.as_ref())))
     }
 
     /// Adds a new session to all indexes.
@@ -161,7 +162,7 @@ impl App {
         let user = self.users.entry(user_id).or_default();
         user.feed.insert(position);
         user.by_update.insert(place);
-        user.sessions.insert(session_id, stored);
+        user.sessions.insert(session_id, Box::new(stored));
     }
 
     /// Removes a user with all data, except for entries in the app's log; returns the number of sessions, if the user

@@ -11,7 +11,7 @@ use crate::session::{SessionKey, StateOwner};
 
 impl App {
     pub(super) fn session_mut(&mut self, key: &SessionKey) -> Option<&mut Stored> {
-        self.users.get_mut(key.user_id())?.sessions.get_mut(key.session_id())
+        self.users.get_mut(key.user_id())?.sessions.get_mut(key.session_id()).map(Box::as_mut)
     }
 
     pub(super) fn owned_mut(&mut self, owner: &StateOwner) -> Option<&mut OwnedState> {

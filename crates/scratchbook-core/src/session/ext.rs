@@ -319,8 +319,13 @@ async fn append_to<S: SessionService + ?Sized>(
 /// snapshot and are never sent to a store.
 #[doc(hidden)]
 pub fn temp_changes(event: &Event, session: &Session) -> Result<StateDelta> {
+    let is_temp = |key: &str| Scope::split(key).0 == Scope::Temp;
+    // Most events have no such change, and nothing is copied.
+    if !event.actions.state_delta.iter().any(|(key, _)| is_temp(key)) {
+        return Ok(StateDelta::new());
+    }
     let mut temp = event.actions.state_delta.clone();
-    temp.retain(|key| Scope::split(key).0 == Scope::Temp);
+    temp.retain(is_temp);
     if temp.has_operations() { temp.resolve(|key| session.state().get(key)) } else { Ok(temp) }
 }
 

@@ -332,7 +332,8 @@ impl Session {
             return false;
         }
         let seq = seen.seq;
-        let kept = self.events.iter().position(|event| event.seq == seq).unwrap_or_default();
+        let after = self.events.iter().rev().take_while(|event| event.seq != seq).count();
+        let kept = self.events.len().saturating_sub(after + 1);
         let mut events = self.events.slice(0, kept);
         fresh.events.iter().for_each(|event| events.insert(events.len(), Arc::clone(event)));
         *self = fresh.with_events(events);
@@ -382,9 +383,11 @@ impl Session {
             self.state.apply(&changes);
             self.state.apply(&temp);
         }
-        self.events.insert(self.events.len() - later.len(), Arc::clone(event));
-        let seen = self.events.iter().skip(self.events.len() - later.len() - 1);
-        for number in seen.filter_map(|event| event.seq) {
+        let index = self.events.len() - later.len();
+        self.events.insert(index, Arc::clone(event));
+        // An iterator that skips the events before would visit each of them.
+        let following = (index..self.events.len()).filter_map(|index| self.events.get(index)?.seq);
+        for number in following {
             if number == self.seen.seq() + 1 {
                 self.seen.set_seq(number);
             }
