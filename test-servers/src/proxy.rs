@@ -206,6 +206,7 @@ impl Shared {
             };
             if link.swallows.load(SeqCst) {
                 self.swallowed.fetch_add(1, SeqCst);
+                link.swallows.store(false, SeqCst);
                 // What the server has of this turn it may do in peace: its side ends when it has nothing more to say.
                 let _ = link.client.shutdown(Shutdown::Both);
                 while (&link.server).read(&mut buffer).is_ok_and(|count| count > 0) {}
@@ -217,6 +218,10 @@ impl Shared {
                 break Err(error);
             }
         };
+        // A connection that ends without an answer has not lost one: another connection will.
+        if link.swallows.swap(false, SeqCst) {
+            self.to_swallow.fetch_add(1, SeqCst);
+        }
         link.cut();
         lock(&self.links).retain(|other| !Arc::ptr_eq(other, link));
         result

@@ -34,6 +34,9 @@ const TIMED: [&str; 10] = [
 /// The least number of test programs that run at once. On machines with more cores, one program runs for each core.
 const FEWEST_AT_ONCE: usize = 3;
 
+/// How many tests a program runs at once for each core. They mostly wait, for flushes of a database above all.
+const THREADS_PER_CORE: usize = 2;
+
 /// How long a job may take. The longest one takes about ten minutes on two cores, so one that takes this long hangs.
 const LONGEST: Duration = Duration::from_mins(30);
 
@@ -73,8 +76,7 @@ impl Tests {
         let mut jobs: Vec<Job> = long.iter().map(|test| together(test, &self.skip)).collect();
         jobs.extend(self.doc_tests);
         jobs.extend(short.iter().map(|test| together(test, &self.skip)));
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        run_side_by_side(jobs, cores.max(FEWEST_AT_ONCE))
+        run_side_by_side(jobs, cores().max(FEWEST_AT_ONCE))
     }
 
     /// Runs the timed tests, one after the other. Fails if a word of `TIMED` is in the name of no test.
@@ -97,6 +99,10 @@ impl Tests {
     }
 }
 
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// Returns a program as Cargo would start it.
 fn start(test: &TestProgram) -> Command {
     let mut command = program(&test.path);
@@ -106,6 +112,7 @@ fn start(test: &TestProgram) -> Command {
 
 fn together(test: &TestProgram, skip: &[String]) -> Job {
     let mut command = start(test);
+    command.arg(format!("--test-threads={}", THREADS_PER_CORE * cores()));
     command.args(skip.iter().map(String::as_str).chain(TIMED).flat_map(|word| ["--skip", word]));
     Job { name: test.name.clone(), command }
 }

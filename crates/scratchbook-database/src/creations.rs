@@ -104,9 +104,8 @@ impl<D: Backend> CreationWriter<D> {
     async fn create_alone(&self, mut job: Queued) {
         let charge = take(&mut job.work.held).kept_if(|made| *made);
         let QueuedCreation { new: NewCreation { session, token }, pass, .. } = &job.work;
-        let create = retry(self.retry_timeout, Idempotency::Idempotent, || {
-            self.after.backend.create_session(session, token)
-        });
+        let create =
+            retry(self.retry_timeout, Idempotency::Idempotent, || self.after.backend.create_session(session, token));
         let made = self.after.write(CommitScope::session(&session.key), pass, charge, create).await;
         job.answer(made.map_err(|failure| failure.error));
     }

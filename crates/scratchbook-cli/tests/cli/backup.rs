@@ -20,6 +20,8 @@ fn a_copy_made_under_load_is_consistent() {
             }
             runs
         });
+        // The writer stops also if something fails here.
+        let stopping = Stopping(&stop);
         for n in 0..5 {
             let copy = fixture.path(&format!("copy{n}.db"));
             let said = fixture.text(&["backup", copy.to_str().unwrap()]);
@@ -29,9 +31,18 @@ fn a_copy_made_under_load_is_consistent() {
             demo.args(["demo", "--database", &uri(&copy)]);
             text(demo);
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stopping);
         assert!(writer.join().unwrap() > 0, "there was load");
     });
+}
+
+/// Stops the writer at its end.
+struct Stopping<'a>(&'a AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Asserts that each session's state agrees with the last event that changed it.

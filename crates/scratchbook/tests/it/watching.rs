@@ -141,6 +141,9 @@ async fn idle_watchers_cost_a_writer_next_to_nothing(store: Store) {
             });
         }
         while begun.load(Ordering::Relaxed) < 1000 {
+            if let Some(ended) = watchers.try_join_next() {
+                panic!("a watcher ended before all had begun: {ended:?}");
+            }
             sleep(Duration::from_millis(20)).await;
         }
         // Until they have taken their places and sleep.

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::server::Schema;
 use super::stress::Dice;
+use super::wire::lose_an_answer;
 use crate::database::{append, check_whole, create, event, get, key, number_from_env, setting};
 
 const USERS: [&str; 2] = ["a", "b"];
@@ -198,10 +199,7 @@ async fn increments_on_connections_that_are_cut_count_once() {
 async fn increments_whose_answers_are_lost_count_once() {
     let swallow = async |proxy: &Proxy| {
         for lost in 1..=30 {
-            proxy.swallow(1);
-            while proxy.swallowed() < lost {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
+            lose_an_answer(proxy, lost).await;
             tokio::time::sleep(Duration::from_millis(30)).await;
         }
     };

@@ -207,6 +207,16 @@ async fn connections_that_are_cut_under_load_lose_and_double_nothing() {
     check(&service, &acknowledged).await;
 }
 
+/// Swallows the next answer, after which so many were swallowed altogether.
+pub(super) async fn lose_an_answer(proxy: &Proxy, altogether: u64) {
+    proxy.swallow(1);
+    let begun = Instant::now();
+    while proxy.swallowed() < altogether {
+        assert!(begun.elapsed() < Duration::from_secs(60), "answer {altogether} was not lost");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_that_are_lost_after_the_commit_lose_and_double_nothing() {
     let wire = Wire::new();
@@ -214,10 +224,7 @@ async fn answers_that_are_lost_after_the_commit_lose_and_double_nothing() {
     sessions(&service).await;
     let swallowing = async {
         for lost in 1..=20 {
-            wire.proxy.swallow(1);
-            while wire.proxy.swallowed() < lost {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
+            lose_an_answer(&wire.proxy, lost).await;
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };

@@ -1,7 +1,8 @@
 //! Agents over our client: tools that ask first or answer later, resumed runs, and summaries.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use scratchbook::agent::{
@@ -112,10 +113,28 @@ async fn what_the_user_confirms_is_carried_out_once_and_what_is_rejected_is_not(
     }
 }
 
+/// Where two threads wait for each other. Unlike at a barrier, a thread whose other one has failed does not wait for
+/// ever.
+#[derive(Debug, Default)]
+struct Meeting {
+    came: Mutex<usize>,
+    both: Condvar,
+}
+
+impl Meeting {
+    fn wait_for_the_other(&self) {
+        let mut came = self.came.lock().unwrap();
+        *came += 1;
+        self.both.notify_all();
+        let (_came, waited) = self.both.wait_timeout_while(came, Duration::from_secs(60), |came| *came < 2).unwrap();
+        assert!(!waited.timed_out(), "the other run did not come");
+    }
+}
+
 /// Makes a run wait until another run has come as far. Then both have read the session and neither has appended.
 #[derive(Debug)]
 struct Together {
-    here: Arc<Barrier>,
+    here: Arc<Meeting>,
     waited: AtomicBool,
 }
 
@@ -126,7 +145,7 @@ impl Environment for Together {
 
     fn new_id(&self) -> String {
         if !self.waited.swap(true, Ordering::SeqCst) {
-            self.here.wait();
+            self.here.wait_for_the_other();
         }
         SystemEnvironment.new_id()
     }
@@ -138,7 +157,7 @@ async fn of_two_processes_that_take_one_confirmation_at_once_one_at_most_carries
         let (url, count) = (serve().await, Arc::default());
         let first = on(client(&url).await, payer([pays()], &count)).build().unwrap();
         let asked = run(&first, "pay 5").await.unwrap();
-        let here = Arc::new(Barrier::new(2));
+        let here = Arc::new(Meeting::default());
         let mut clicks = JoinSet::new();
         for _ in 0..2 {
             let runner = on(client(&url).await, payer([LlmResponse::text("Done.")], &count));
