@@ -363,6 +363,17 @@ impl Session {
         self.has_written(event, *logs);
     }
 
+    /// Whether this snapshot includes an event: by its number, or by its id if the store does not number events.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn has_event(&self, event: &Event) -> bool {
+        let Some(seq) = event.seq else {
+            return self.events.iter().any(|known| known.id == event.id);
+        };
+        let mut later = self.events.iter().rev().take_while(|known| known.seq.unwrap_or_default() >= seq);
+        seq <= self.seq() || later.any(|known| known.seq == event.seq)
+    }
+
     /// Applies `temp:` changes that no event carries.
     #[doc(hidden)]
     pub fn apply_temp(&mut self, temp: &StateDelta) {

@@ -1,4 +1,4 @@
-//! A store whose writes take their time: deadlines that are missed, runs that are dropped while they write.
+//! Stores whose writes take their time, or whose answers are lost: deadlines, and runs that write to such a store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +33,36 @@ impl SessionService for Slow {
         tokio::time::sleep(self.pause).await;
         committed
     }
+}
+
+/// Any store that commits each append, does not hear of it, and tries again.
+#[derive(Debug)]
+struct Twice(Arc<dyn SessionService>);
+
+#[async_trait]
+impl SessionService for Twice {
+    forward_sessions!(self.0 =>
+        capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_state,
+        list_feed, commits, update_session, prune, list_sessions, locate_session, delete_session, get_state,
+        put_state, list_state_changes, list_event_hashes, hash_events, list_owners, delete_user, check_writable, close);
+
+    async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
+        self.0.append(key, event.clone(), options.clone()).await?;
+        self.0.append(key, event, options).await
+    }
+}
+
+#[tokio::test]
+async fn a_run_goes_on_if_the_answers_to_its_appends_were_lost() {
+    let agent = FunctionAgent::new("agent", |context: InvocationContext| {
+        let delta = StateDelta::new().with_increment("n", 1).unwrap();
+        let events = [context.event().with_state_delta(delta.clone()), context.event().with_state_delta(delta)];
+        futures_util::stream::iter(events.map(Ok))
+    });
+    let runner = Runner::builder("app", agent, Twice(app())).auto_create_session().build().unwrap();
+    run(&runner, "hi").await.unwrap();
+    let session = stored(&runner).await;
+    assert_eq!((session.events().len(), session.state().get("n")), (3, Some(&json!(2))));
 }
 
 #[tokio::test]
