@@ -15,27 +15,45 @@ pub(crate) fn systems(summary: &Summary) -> String {
     text
 }
 
-/// Returns what could not be run: systems, and the workloads of systems with one reason together.
+/// Returns what could not be run: systems, and workloads, those with the same reason together.
 pub(crate) fn missing(summary: &Summary) -> String {
-    let mut lines: Vec<(String, Vec<String>)> = Vec::new();
-    for (system, why) in &summary.unavailable {
-        lines.push((format!("{system}: {why}"), Vec::new()));
-    }
+    let mut lines: Vec<String> = summary.unavailable.iter().map(|(system, why)| format!("{system}: {why}")).collect();
     // That a bare database has no such workload says nothing.
-    for (id, key, why) in summary.missing().into_iter().filter(|(id, _, _)| id.system != "limit") {
-        let line = format!("{} on {}: {why}", id.name(), id.store);
-        let cell = format!("{}, {}", key.workload, key.size_in_words());
-        match lines.iter_mut().find(|(known, _)| *known == line) {
-            Some((_, cells)) => cells.push(cell),
-            None => lines.push((line, vec![cell])),
-        }
-    }
+    let found = summary.missing().into_iter().filter(|(id, _, _)| id.system != "limit");
+    let cells = found.map(|(id, key, why)| {
+        // The workload is named beside the reason.
+        let has_none = why.starts_with("the runner has no workload");
+        let why = if has_none { "the runner does not have this workload." } else { why };
+        ((format!("{} on {}", id.name(), id.store), why), format!("`{}, {}`", key.workload, key.size_in_words()))
+    });
+    let reasons = by_first(by_first(cells).into_iter().map(|((system, why), cells)| ((why, cells.join(", ")), system)));
+    lines.extend(reasons.into_iter().map(|((why, cells), systems)| format!("{}: {why} ({cells})", systems.join("; "))));
     if lines.is_empty() {
         return "Everything was run.\n".to_owned();
     }
-    let shown = |(line, cells): &(String, Vec<String>)| match cells.as_slice() {
-        [] => format!("- {line}\n"),
-        cells => format!("- {line} (`{}`)\n", cells.join("`, `")),
-    };
-    lines.iter().map(|line| shown(line).replace('\n', " ").trim_end().to_owned() + "\n").collect()
+    lines.iter().map(|line| format!("- {}\n", line.replace('\n', " ").trim_end())).collect()
+}
+
+/// Collects what belongs to each first part, in the order in which the first parts come. Nothing comes twice.
+fn by_first<A: PartialEq, B: PartialEq>(pairs: impl Iterator<Item = (A, B)>) -> Vec<(A, Vec<B>)> {
+    let mut found: Vec<(A, Vec<B>)> = Vec::new();
+    for (first, second) in pairs {
+        match found.iter_mut().find(|(known, _)| *known == first) {
+            Some((_, seconds)) if seconds.contains(&second) => {}
+            Some((_, seconds)) => seconds.push(second),
+            None => found.push((first, vec![second])),
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_the_same_first_part_comes_together_and_once() {
+        let pairs = [("b", 1), ("a", 2), ("b", 3), ("b", 1)];
+        assert_eq!(by_first(pairs.into_iter()), [("b", vec![1, 3]), ("a", vec![2])]);
+    }
 }

@@ -76,7 +76,7 @@ impl Runner {
             Ok(line) => serde_json::from_str(&line).map_err(|_| {
                 format!("the runner printed '{}' in place of {what}", line.chars().take(80).collect::<String>())
             }),
-            Err(RecvTimeoutError::Timeout) => Err(format!("no {what} within {} s", CELL.as_secs())),
+            Err(RecvTimeoutError::Timeout) => Err(format!("{what} did not come within {} s", CELL.as_secs())),
             Err(RecvTimeoutError::Disconnected) => Err(format!("the runner ended before {what}")),
         }
     }

@@ -207,7 +207,7 @@ async fn connections_that_are_cut_under_load_lose_and_double_nothing() {
     check(&service, &acknowledged).await;
 }
 
-/// Swallows the next answer, after which so many were swallowed altogether.
+/// Swallows the next answer, after which this many were swallowed altogether.
 pub(super) async fn lose_an_answer(proxy: &Proxy, altogether: u64) {
     proxy.swallow(1);
     let begun = Instant::now();
