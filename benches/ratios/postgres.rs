@@ -86,7 +86,8 @@ fn script(append: &str) -> String {
         "1000000000".to_owned(),
         "ARRAY['\\x0707070707070707070707070707070707070707070707070707070707070707']".to_owned(),
     ];
-    let mut sql = append.to_owned();
+    // pgbench would take `:e1` for a variable. `\072` is the same colon in a text of type bytea.
+    let mut sql = append.replace("'scratchbook:e1:'", "'scratchbook\\072e1:'");
     // From the last on: `$1` is also how `$10` begins.
     for (number, value) in values.iter().enumerate().rev() {
         sql = sql.replace(&format!("${}", number + 1), value);
