@@ -347,17 +347,17 @@ impl Session {
     #[doc(hidden)]
     pub fn apply(&mut self, committed: &Committed, temp: &StateDelta) {
         let Committed { event, logs, .. } = committed;
+        // An event without a number is recognized by its id, and the count is unknown from then on.
         let Some(seq) = event.seq else {
-            // The store does not number events: recognize the event by its id, and treat the count as unknown.
             self.is_counted = false;
-            if self.events.iter().all(|known| known.id != event.id) {
+            if !self.has_event(event) {
                 self.take_over(event, temp, &[]);
             }
             return;
         };
-        let later: Vec<_> =
-            self.events.iter().rev().take_while(|e| e.seq.unwrap_or_default() >= seq).cloned().collect();
-        if seq > self.seq() && later.iter().all(|e| e.seq != event.seq) {
+        if !self.has_event(event) {
+            let later: Vec<_> =
+                self.events.iter().rev().take_while(|known| known.seq.unwrap_or_default() > seq).cloned().collect();
             self.take_over(event, temp, &later);
         }
         self.has_written(event, *logs);
