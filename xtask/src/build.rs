@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use crate::changed::Store;
 use crate::command::{cargo, show};
 use crate::step::Stop;
 use crate::tools;
@@ -22,8 +23,9 @@ pub(crate) enum Scope {
     All,
     /// These packages; only these packages are built.
     Part(Vec<String>),
-    /// These packages, with the build of the whole workspace, so that nothing is built again for them.
-    Changed(BTreeSet<String>),
+    /// These packages, with the build of the whole workspace, so that nothing is built again for them. If a store is
+    /// named, the packages that depend on it run only tests on this store.
+    Changed(BTreeSet<String>, Option<Store>),
 }
 
 impl Scope {
@@ -32,7 +34,7 @@ impl Scope {
         match self {
             Self::All => false,
             Self::Part(names) => names.is_empty(),
-            Self::Changed(names) => names.is_empty(),
+            Self::Changed(names, _) => names.is_empty(),
         }
     }
 
@@ -41,14 +43,22 @@ impl Scope {
         match self {
             Self::All => true,
             Self::Part(names) => names.iter().any(|name| name == package),
-            Self::Changed(names) => names.contains(package),
+            Self::Changed(names, _) => names.contains(package),
+        }
+    }
+
+    /// Returns the word that selects tests of a package by their names; `None` if all are run.
+    pub(crate) fn word(&self, package: &str) -> Option<&'static str> {
+        match self {
+            Self::Changed(_, Some(store)) if store.package != package => Some(store.word),
+            Self::All | Self::Part(_) | Self::Changed(..) => None,
         }
     }
 
     /// Returns the packages that are built, as arguments of Cargo.
     fn built(&self) -> Vec<String> {
         match self {
-            Self::All | Self::Changed(_) => vec!["--workspace".to_owned()],
+            Self::All | Self::Changed(..) => vec!["--workspace".to_owned()],
             Self::Part(names) => names.iter().flat_map(|name| ["--package".to_owned(), name.clone()]).collect(),
         }
     }
@@ -73,6 +83,8 @@ pub(crate) struct TestProgram {
     /// The folder of the program's package, in which Cargo would run it.
     pub(crate) folder: PathBuf,
     pub(crate) has_integration_tests: bool,
+    /// A word that selects the tests that are run.
+    pub(crate) word: Option<&'static str>,
 }
 
 /// Builds libraries, programs, tests, examples and benches of a scope, and prints every warning and error.
@@ -81,6 +93,7 @@ pub(crate) fn build(scope: &Scope) -> Result<Build, Stop> {
     let messages = messages(command.args(["--message-format", "json"]).args(scope.built()))?;
     let mut programs: Vec<_> = messages.iter().filter_map(test_program).collect();
     programs.retain(|program| scope.names(&program.package));
+    programs.iter_mut().for_each(|program| program.word = scope.word(&program.package));
     programs.sort_by_cached_key(|program| {
         // Larger programs run longer. The largest one begins first, so that it does not run alone at the end.
         let bytes = fs::metadata(&program.path).map_or(0, |file| file.len());
@@ -144,7 +157,7 @@ fn test_program(message: &Value) -> Option<TestProgram> {
         format!("{package} {target}")
     };
     let folder = manifest.parent().map(PathBuf::from).unwrap_or_default();
-    Some(TestProgram { name, package: package.to_owned(), path, folder, has_integration_tests })
+    Some(TestProgram { name, package: package.to_owned(), path, folder, has_integration_tests, word: None })
 }
 
 #[cfg(test)]
@@ -188,9 +201,16 @@ mod tests {
 
     #[test]
     fn a_change_is_built_with_the_whole_workspace() {
-        let changed = Scope::Changed(BTreeSet::from(["a".to_owned()]));
+        let changed = Scope::Changed(BTreeSet::from(["a".to_owned()]), None);
         assert_eq!(changed.built(), ["--workspace"]);
         assert!(changed.names("a") && !changed.names("b") && !changed.is_empty());
         assert_eq!(Scope::Part(vec!["a".to_owned()]).built(), ["--package", "a"]);
+    }
+
+    #[test]
+    fn a_word_selects_the_tests_of_the_packages_that_depend_on_a_store() {
+        let store = Store { package: "a", word: "lite" };
+        let changed = Scope::Changed(BTreeSet::from(["a".to_owned(), "b".to_owned()]), Some(store));
+        assert_eq!((changed.word("a"), changed.word("b")), (None, Some("lite")));
     }
 }

@@ -1,4 +1,5 @@
-//! Selects the packages for `cargo xtask test --changed`: those with a changed file, and all that depend on them.
+//! Selects what `cargo xtask test --changed` runs: the packages with a changed file, and all that depend on them. If one
+//! store alone has changed, only those tests of the others are selected that have its database in their names.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,6 +16,10 @@ const MAIN: [&str; 2] = ["main", "origin/main"];
 const OF_EVERYTHING: [&str; 5] =
     ["Cargo.toml", "Cargo.lock", "clippy.toml", "rust-toolchain.toml", ".cargo/config.toml"];
 
+/// The packages of stores, and the words by which the names of tests say that they run on a store.
+const STORES: [(&str, &str); 3] =
+    [("scratchbook-mysql", "mariadb"), ("scratchbook-postgres", "postgres"), ("scratchbook-sqlite", "sqlite")];
+
 /// The changes since this branch left the main branch, committed or not.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Changed {
@@ -22,19 +27,35 @@ pub(crate) struct Changed {
     pub(crate) files: Vec<String>,
     /// The packages to check: those with a changed file, and all that depend on them.
     pub(crate) packages: BTreeSet<String>,
+    /// The store that alone has changed.
+    pub(crate) store: Option<Store>,
+}
+
+/// A store's package, with the word in the names of the tests that run on it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Store {
+    pub(crate) package: &'static str,
+    pub(crate) word: &'static str,
 }
 
 impl Changed {
     pub(crate) fn find() -> Result<Self, Stop> {
         let (files, packages) = (changed_files()?, packages()?);
         let own = owners(&files, &packages);
-        Ok(Self { files, packages: with_dependents(&packages, own) })
+        let store = only_store(&own);
+        Ok(Self { files, packages: with_dependents(&packages, own), store })
     }
 
     /// Returns whether a file below a folder has changed.
     pub(crate) fn is_in(&self, folder: &str) -> bool {
         self.files.iter().any(|file| Path::new(file).starts_with(folder))
     }
+}
+
+/// Returns the store in which all changes are.
+fn only_store(own: &BTreeSet<String>) -> Option<Store> {
+    let mut stores = STORES.into_iter().filter(|(package, _)| own.iter().all(|name| name == package));
+    stores.next().filter(|_| !own.is_empty()).map(|(package, word)| Store { package, word })
 }
 
 fn changed_files() -> Result<Vec<String>, Stop> {
@@ -107,6 +128,21 @@ mod tests {
     #[test]
     fn the_lock_file_belongs_to_all() {
         assert_eq!(owners_of("Cargo.lock").len(), packages().unwrap().len());
+    }
+
+    #[test]
+    fn tests_are_selected_by_name_if_one_store_alone_has_changed() {
+        let word = |names: &[&str]| only_store(&names.iter().map(ToString::to_string).collect()).map(|store| store.word);
+        assert_eq!(word(&["scratchbook-postgres"]), Some("postgres"));
+        assert_eq!(word(&["scratchbook-postgres", "scratchbook-core"]), None);
+        assert_eq!(word(&["scratchbook-postgres", "scratchbook-mysql"]), None);
+        assert_eq!(word(&[]), None);
+    }
+
+    #[test]
+    fn stores_are_packages() {
+        let packages = packages().unwrap();
+        assert!(STORES.iter().all(|(store, _)| packages.iter().any(|package| package.name == *store)));
     }
 
     #[test]

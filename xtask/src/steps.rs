@@ -101,7 +101,10 @@ pub(crate) fn changed() -> Result<Vec<Step>, Stop> {
     println!("{} files changed; packages: {}", changed.files.len(), packages.join(", "));
     let mut steps = test();
     let package = changed.is_in("bindings/python");
-    let scope = Scope::Changed(changed.packages);
+    if let Some(store) = changed.store {
+        println!("{} alone has changed: the others run the tests with '{}' in their names", store.package, store.word);
+    }
+    let scope = Scope::Changed(changed.packages, changed.store);
     steps.retain(|step| ["format", "rules"].contains(&step.name) || (package && step.name == "package"));
     if scope.is_empty() {
         return Ok(steps);

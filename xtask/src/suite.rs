@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::build::{Scope, TestProgram, build, checked};
-use crate::command::{output, program, root};
+use crate::command::{program, root};
 use crate::step::Stop;
 use crate::workspace::{Package, packages};
 
@@ -65,7 +65,7 @@ impl Tests {
 
     /// Runs the tests that are not timed side by side, and then the timed ones.
     pub(crate) fn run(self) -> Result<(), Stop> {
-        let timed = self.timed()?.into_iter().map(|(_, job)| job).collect();
+        let timed = self.timed()?.into_iter().map(|(names, test)| timed(test, &names)).collect();
         self.run_together().and(run_side_by_side(timed, 1))
     }
 
@@ -81,18 +81,18 @@ impl Tests {
 
     /// Runs the timed tests, one after the other. Fails if a word of `TIMED` is in the name of no test.
     pub(crate) fn run_timed(&self) -> Result<(), Stop> {
-        let (names, jobs): (Vec<_>, Vec<_>) = self.timed()?.into_iter().unzip();
-        check_words(&names.concat())?;
-        run_side_by_side(jobs, 1)
+        let tests = self.timed()?;
+        check_words(&tests.iter().flat_map(|(names, _)| names.clone()).collect::<Vec<_>>())?;
+        run_side_by_side(tests.into_iter().map(|(names, test)| timed(test, &names)).collect(), 1)
     }
 
     /// Returns the programs that have timed tests, each with the names of these tests.
-    fn timed(&self) -> Result<Vec<(Vec<String>, Job)>, Stop> {
+    fn timed(&self) -> Result<Vec<(Vec<String>, &TestProgram)>, Stop> {
         let mut found = Vec::new();
         for test in &self.programs {
-            let names = timed_tests(test)?;
+            let names = timed_tests(test, &self.skip)?;
             if !names.is_empty() {
-                found.push((names, timed(test, &self.skip)));
+                found.push((names, test));
             }
         }
         Ok(found)
@@ -113,20 +113,27 @@ fn start(test: &TestProgram) -> Command {
 fn together(test: &TestProgram, skip: &[String]) -> Job {
     let mut command = start(test);
     command.arg(format!("--test-threads={}", THREADS_PER_CORE * cores()));
-    command.args(skip.iter().map(String::as_str).chain(TIMED).flat_map(|word| ["--skip", word]));
+    command.args(skip.iter().map(String::as_str).chain(TIMED).flat_map(|word| ["--skip", word])).args(test.word);
     Job { name: test.name.clone(), command }
 }
 
-fn timed(test: &TestProgram, skip: &[String]) -> Job {
+fn timed(test: &TestProgram, names: &[String]) -> Job {
     let mut command = start(test);
-    command.args(TIMED).arg("--test-threads=1").args(skip.iter().flat_map(|word| ["--skip", word]));
+    command.arg("--test-threads=1").arg("--exact").args(names);
     Job { name: format!("{} timed", test.name), command }
 }
 
-/// Returns the timed tests of a program.
-fn timed_tests(test: &TestProgram) -> Result<Vec<String>, Stop> {
-    let listed = output(start(test).args(TIMED).args(["--list", "--format", "terse"]))?;
-    Ok(listed.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
+/// Returns the timed tests of a program that its word selects.
+fn timed_tests(test: &TestProgram, skip: &[String]) -> Result<Vec<String>, Stop> {
+    let mut list = start(test);
+    list.args(TIMED).args(["--list", "--format", "terse"]).args(skip.iter().flat_map(|word| ["--skip", word]));
+    let listed = list.output().map_err(|error| Stop::Failed(format!("{}: {error}", test.name)))?;
+    if !listed.status.success() {
+        return Err(Stop::Failed(format!("{} did not list its tests: {}", test.name, listed.status)));
+    }
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let names = listed.lines().filter_map(|line| line.strip_suffix(": test"));
+    Ok(names.filter(|name| test.word.is_none_or(|word| name.contains(word))).map(str::to_owned).collect())
 }
 
 /// Checks that each word of `TIMED` is in the name of a timed test. A word that fits no test would let the tests that
@@ -144,7 +151,7 @@ fn check_words(timed: &[String]) -> Result<(), Stop> {
 /// dependencies again with other features.
 fn doc_tests(scope: &Scope, skip: &[String]) -> Result<Option<Job>, Stop> {
     let mut libraries = packages()?;
-    libraries.retain(|package| package.is_library && scope.names(&package.name));
+    libraries.retain(|p| p.is_library && scope.names(&p.name) && scope.word(&p.name).is_none());
     if libraries.is_empty() {
         return Ok(None);
     }
@@ -152,10 +159,10 @@ fn doc_tests(scope: &Scope, skip: &[String]) -> Result<Option<Job>, Stop> {
     match scope {
         // Cargo fails for a package that has no library.
         Scope::Part(_) => command.args(libraries.iter().flat_map(|package| ["--package", &package.name])),
-        Scope::All | Scope::Changed(_) => command.arg("--workspace"),
+        Scope::All | Scope::Changed(..) => command.arg("--workspace"),
     };
     command.arg("--").args(skip.iter().flat_map(|word| ["--skip", word]));
-    if let Scope::Changed(_) = scope {
+    if let Scope::Changed(..) = scope {
         let folder = |package: &Package| package.folder.strip_prefix(root()).map(Path::to_path_buf).unwrap_or_default();
         command.args(libraries.iter().map(|package| format!("{}/", folder(package).display())));
     }
