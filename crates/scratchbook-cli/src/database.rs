@@ -157,7 +157,14 @@ fn path_of(uri: &str) -> Option<PathBuf> {
 
 fn no_database(path: &Path) -> Error {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists());
+    // In Python, an address has a slash more.
+    let here = path.strip_prefix("/").ok().filter(|here| here.is_file());
     let path = path.display();
+    if let Some(here) = here.map(Path::display) {
+        return Error::not_found(format!(
+            "there is no database {path}; the file {here} in this folder is sqlite://{here}, with two slashes"
+        ));
+    }
     Error::not_found(match folder {
         Some(folder) => format!(
             "there is no database {path}, and no directory {}; name another database with --database",

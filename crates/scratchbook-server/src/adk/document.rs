@@ -96,7 +96,7 @@ struct Version {
 #[derive(ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({
-    "name": "shop", "rootAgentName": "assistant", "description": "", "language": "yaml", "isComputerUse": false,
+    "name": "demo", "rootAgentName": "assistant", "description": "", "language": "yaml", "isComputerUse": false,
     "agents": {"assistant": {
         "name": "assistant", "description": "", "instruction": "Help.", "tools": [], "sub_agents": [],
     }},
@@ -162,7 +162,7 @@ struct ListApps {
 #[derive(ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({
-    "id": "s1", "appName": "shop", "userId": "alice", "state": {"cart": {"milk": 2}, "user:language": "en"},
+    "id": "s1", "appName": "demo", "userId": "alice", "state": {"cart": {"milk": 2}, "user:language": "en"},
     "events": [], "lastUpdateTime": 1795194011.59,
 }))]
 struct AdkSession {
@@ -194,7 +194,7 @@ struct ReadAdkSession {
 #[derive(ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({
-    "version": 0, "canonicalUri": "scratchbook://apps/shop/users/alice/sessions/s1/artifacts/a.csv/versions/0",
+    "version": 0, "canonicalUri": "scratchbook://apps/demo/users/alice/sessions/s1/artifacts/a.csv/versions/0",
     "customMetadata": {}, "createTime": 1767225600.0, "mimeType": "text/csv",
 }))]
 struct ArtifactVersion {
@@ -252,7 +252,7 @@ fn version() {}
 #[utoipa::path(
     get, path = "/list-apps", operation_id = "adkListApps", tag = ADK, params(ListApps),
     responses((
-        status = 200, description = "The names of the apps, or their details.", body = AppList, example = json!(["shop"]),
+        status = 200, description = "The names of the apps, or their details.", body = AppList, example = json!(["demo"]),
     ), Refusals)
 )]
 fn list_apps() {}
@@ -269,7 +269,7 @@ fn app_info() {}
     get, path = "/apps/{app}/users/{user}/sessions", operation_id = "adkListSessions", tag = ADK, params(UserPath),
     responses((
         status = 200, description = "All sessions of the user, the least recently updated first.", body = Vec<AdkSession>,
-        example = json!([{"id": "s1", "appName": "shop", "userId": "alice", "state": {}, "events": [], "lastUpdateTime": 1.5}]),
+        example = json!([{"id": "s1", "appName": "demo", "userId": "alice", "state": {}, "events": [], "lastUpdateTime": 1.5}]),
     ), Refusals)
 )]
 fn list_sessions() {}

@@ -8,7 +8,7 @@ use utoipa::IntoParams;
 #[into_params(parameter_in = Path)]
 pub(crate) struct AppPath {
     /// The app, percent-encoded.
-    #[param(example = "shop", min_length = 1)]
+    #[param(example = "demo", min_length = 1)]
     app: String,
 }
 
@@ -17,7 +17,7 @@ pub(crate) struct AppPath {
 #[into_params(parameter_in = Path)]
 pub(crate) struct UserPath {
     /// The app, percent-encoded.
-    #[param(example = "shop", min_length = 1)]
+    #[param(example = "demo", min_length = 1)]
     app: String,
     /// The user, percent-encoded.
     #[param(example = "alice", min_length = 1)]
@@ -29,7 +29,7 @@ pub(crate) struct UserPath {
 #[into_params(parameter_in = Path)]
 pub(crate) struct SessionPath {
     /// The app, percent-encoded.
-    #[param(example = "shop", min_length = 1)]
+    #[param(example = "demo", min_length = 1)]
     app: String,
     /// The user, percent-encoded.
     #[param(example = "alice", min_length = 1)]
@@ -54,7 +54,7 @@ pub(crate) struct KeyPath {
 #[into_params(parameter_in = Path)]
 pub(crate) struct RunPath {
     /// The app, percent-encoded.
-    #[param(example = "shop", min_length = 1)]
+    #[param(example = "demo", min_length = 1)]
     app: String,
     /// The user, percent-encoded.
     #[param(example = "alice", min_length = 1)]

@@ -80,7 +80,8 @@ struct KeyInTheWay {
     writer: Option<Writer>,
 }
 
-/// The reason of a conflict.
+/// The reason of a conflict: `changed` if the key was written after the writer read it, `guard` if its value is not the one
+/// that the write expects.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum Cause {

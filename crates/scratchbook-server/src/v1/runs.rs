@@ -40,7 +40,7 @@ const EXAMPLE: &str = concat!(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = StartRun)]
-#[schema(example = json!({"message": "Two milks, please.", "stateDelta": {"channel": "web"}, "streaming": true}))]
+#[schema(example = json!({"message": "Add two milks, please", "stateDelta": {"channel": "web"}, "streaming": true}))]
 pub(super) struct RunBody {
     /// The user's message: a text, or a `Content` with parts.
     #[serde(default, alias = "newMessage")]

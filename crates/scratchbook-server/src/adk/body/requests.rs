@@ -92,7 +92,7 @@ impl Body for UpdateMemoryRequest {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({
-    "appName": "shop", "userId": "alice", "sessionId": "s1",
+    "appName": "demo", "userId": "alice", "sessionId": "s1",
     "newMessage": {"role": "user", "parts": [{"text": "Add two apples, please"}]},
 }))]
 pub(crate) struct RunAgentRequest {

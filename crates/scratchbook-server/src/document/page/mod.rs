@@ -35,10 +35,13 @@ pub(super) fn page(document: &Value) -> Markup {
                         p { "For programs: " a href="openapi.json" { "openapi.json" } }
                         p {
                             "The examples use the session " code { "s1" } " of the user " code { "alice" }
-                            " in the app " code { "shop" } ". If the server hosts no agents of yours, use its app " code { "demo" }
-                            " instead. The examples take the server's address from a variable:"
+                            " in the app " code { "demo" } ", which is there if the server hosts no agents of yours. They take the "
+                            "server's address from a variable. Create the session first:"
                         }
-                        pre { "SERVER=http://127.0.0.1:8000" }
+                        pre {
+                            "SERVER=http://127.0.0.1:8000\n"
+                            "curl -X POST \"$SERVER/apps/demo/users/alice/sessions/s1\""
+                        }
                     }
                     @for part in &parts {
                         section id=(part.name) {

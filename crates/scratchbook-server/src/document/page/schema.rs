@@ -64,6 +64,11 @@ pub(super) fn kind(schema: &Value) -> Markup {
     if !forms.is_empty() {
         return html! { @for (n, form) in forms.iter().enumerate() { @if n > 0 { " or " } (kind(form)) } };
     }
+    // A type and its default value are parts of their own.
+    if let Some(parts) = schema["allOf"].as_array().filter(|parts| !parts.is_empty()) {
+        let value = parts.iter().find_map(|part| part.get("default"));
+        return html! { (kind(&parts[0])) @if let Some(value) = value { ", " (text(value)) " by default" } };
+    }
     if schema["enum"].is_array() {
         return html! {
             @for (n, value) in items(&schema["enum"]).enumerate() { @if n > 0 { ", " } code { (text(value)) } }
