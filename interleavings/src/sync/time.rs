@@ -1,4 +1,4 @@
-//! Time: a clock that only waits move on. A wait with a timeout ends by it, or not, as the scheduler likes.
+//! A clock that only waits advance. The scheduler decides whether the timeout of a wait expires.
 
 use std::sync::LockResult;
 use std::time::Duration;

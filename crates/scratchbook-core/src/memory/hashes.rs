@@ -15,7 +15,7 @@ use crate::session::{EventHash, EventHashes, RunningHash};
 pub(super) enum Sent {
     /// The event is stored as it was sent, except for what the store has set.
     AsStored(Completed),
-    /// The event had operations, or came with an update of its session: the hash of these as they were sent.
+    /// The hash of what was sent, for an event with operations or with an update of its session.
     Hash(Arc<[u8; 32]>),
 }
 

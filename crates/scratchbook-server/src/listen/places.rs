@@ -31,9 +31,9 @@ pub(super) enum Phase {
 /// What the listener asks of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Wish {
-    /// Nothing.
+    /// The connection may continue.
     GoOn,
-    /// The connection should end with the answer in progress, or at once without one.
+    /// The connection should end after the answer in progress, or at once if there is no such answer.
     End,
     /// The connection should end now.
     Cut,
@@ -43,7 +43,7 @@ pub(super) enum Wish {
 #[derive(Debug)]
 pub(super) struct Places<L> {
     most: usize,
-    /// The maximum number of connections of one network on which nobody has logged in.
+    /// The maximum number of connections without a login from one network.
     most_strangers: usize,
     is_closed: bool,
     next: u64,
@@ -53,7 +53,7 @@ pub(super) struct Places<L> {
     quiet: [BTreeMap<u64, u64>; 3],
     /// How many connections are open and were not asked to end.
     taken: usize,
-    /// For each network, the number of connections on which nobody has logged in.
+    /// The number of connections without a login from each network.
     strangers: HashMap<Network, usize>,
     /// How many requests of a login are in progress.
     under_way: HashMap<L, usize>,
@@ -113,7 +113,7 @@ impl<L: Clone + Eq + Hash> Places<L> {
         Some((id, wishes))
     }
 
-    /// Ends the connection that loses least by its end. Returns false if all connections are at work.
+    /// Ends the connection whose end does the least harm. Returns false if no connection can be ended.
     pub(super) fn make_room(&mut self, now: Instant) -> bool {
         let slow = |(id, wish): (u64, Wish)| {
             let since = self.open.get(&id).map_or(now, |connection| connection.since);
