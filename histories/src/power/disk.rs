@@ -1,10 +1,10 @@
 //! What a disk has after a power cut, computed from a record.
 //!
-//! The model: a write is durable when its file was synced after it, and the name of a file (its creation, removal or
-//! renaming) when the folder was synced after it. Of everything else any part may be there: the first writes and some
-//! sectors of the next one, or any sectors of any writes, each as one of the writes to it left it. A sector of 512 bytes
-//! is written whole or not at all, and bytes around a write keep their values. A file that has grown may have anything
-//! where nothing was written.
+//! The model: a write is durable when its file was synced after it. The name of a file (its creation, removal or
+//! renaming) is durable when the folder was synced after it. Any part of everything else may be there: the first writes
+//! and some sectors of the next one, or any sectors of any writes. If several writes changed a sector, it may be as any
+//! of them left it. A sector of 512 bytes is written whole or not at all, and bytes around a write keep their values. A
+//! file that has grown may have anything where nothing was written.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -16,10 +16,10 @@ use super::record::{Entry, Operation};
 /// The unit in which a disk writes.
 const SECTOR: usize = 512;
 
-/// What a disk obeys.
+/// Which syncs a disk ignores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Honesty {
-    /// A sync makes durable what it should.
+    /// The disk ignores no sync.
     #[default]
     Honest,
     /// Syncs of files do nothing.
