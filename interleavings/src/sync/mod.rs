@@ -25,7 +25,7 @@ pub(crate) fn point() {
     AtomicUsize::new(0).load(Ordering::SeqCst);
 }
 
-/// Whether something happens that may or may not happen.
+/// Lets the scheduler decide whether something happens.
 pub(crate) fn perhaps() -> bool {
     use shuttle::rand::Rng;
     shuttle::rand::thread_rng().r#gen()

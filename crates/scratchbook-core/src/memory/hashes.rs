@@ -10,7 +10,7 @@ use crate::json;
 use crate::plan::sent::Completed;
 use crate::session::{EventHash, EventHashes, RunningHash};
 
-/// How an event was sent, by which a retry is recognized.
+/// How an event was sent. A retry is recognized by this.
 #[derive(Clone, Debug)]
 pub(super) enum Sent {
     /// The event is stored as it was sent, except for what the store has set.

@@ -244,8 +244,8 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// for an invalid time.
     async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()>;
 
-    /// Removes old data: expired sessions, a session's oldest events, or overwritten values in a log of state. Removes at
-    /// most `limit` of them and returns how many. If it returns `limit`, there may be more.
+    /// Removes old data: expired sessions, a session's oldest events, or overwritten values in a log of state. Removes
+    /// at most `limit` of them and returns how many. If it returns `limit`, there may be more.
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@ use crate::limits::Network;
 const SEATS: usize = 64;
 /// How long a connection waits for a place before it is refused.
 const WAIT: Duration = Duration::from_secs(1);
-/// How many connections are closed if the system has no more files for others.
+/// How many connections are closed if the system has no file descriptors left for others.
 const SOME: usize = 64;
 /// How often to check whether a slow connection now has to make room.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -173,8 +173,8 @@ impl ConnectionHandle {
         self.has_rest.store(true, Relaxed);
     }
 
-    /// Returns whether bytes that have just arrived are the first ones of a request's headers. Only the first bytes after
-    /// [`leave_rest`](Self::leave_rest) can be the rest of a body.
+    /// Returns whether bytes that have just arrived are the first ones of a request's headers. Only the first bytes
+    /// after [`leave_rest`](Self::leave_rest) can be the rest of a body.
     pub(super) fn begins_with_these(&self) -> bool {
         self.is_quiet() && !self.has_rest.swap(false, Relaxed)
     }

@@ -11,8 +11,8 @@ use tokio::sync::watch;
 
 use crate::limits::Network;
 
-/// How long a connection may take before its first request, between two requests, for the headers of a request or for
-/// its body, before it makes room for others.
+/// How long a connection may wait before its first request or between two requests, or take for the headers or the body
+/// of a request. After that it makes room for others.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The phase of a connection.
@@ -62,7 +62,8 @@ pub(super) struct Places<L> {
 #[derive(Debug)]
 struct Connection<L> {
     phase: Phase,
-    /// The number by which connections are ordered in their phase, and the time at which this one entered it.
+    /// The number by which connections are ordered in their phase, and the time at which this connection entered its
+    /// phase.
     order: u64,
     since: Instant,
     /// The network in which the connection counts, until somebody logs in on it.
@@ -220,7 +221,7 @@ impl<L: Clone + Eq + Hash> Places<L> {
         }
     }
 
-    /// Returns, among the connections of a network on which nobody has logged in, the one that loses least by its end.
+    /// Returns the connection without a login from a network whose end does the least harm.
     fn quietest_of(&self, network: Network) -> Option<u64> {
         let is_of = |id: &&u64| self.open.get(id).is_some_and(|connection| connection.stranger == Some(network));
         self.quiet.iter().find_map(|list| list.values().find(is_of)).copied()
