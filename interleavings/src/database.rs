@@ -22,7 +22,8 @@ fn all(committed: &Committed) -> Vec<u64> {
     committed.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Starts a queue whose batches take a while. Also returns what is committed, and what shows that its task has ended.
+/// Starts a queue whose batches take a while. Also returns the committed writes, and a value that shows whether the
+/// task of the queue has ended.
 fn start(capacity: usize) -> (Arc<Batches<u64, u64>>, Committed, oneshot::Receiver<()>) {
     let (running, ended) = oneshot::channel::<()>();
     let running = Arc::new(running);
@@ -44,8 +45,8 @@ fn start(capacity: usize) -> (Arc<Batches<u64, u64>>, Committed, oneshot::Receiv
     (Arc::new(batches), committed, ended)
 }
 
-/// Each write is committed once, before its own answer, and a refused one is not committed. A caller that gives up
-/// loses no other caller's answer.
+/// Each write is committed once, before its own answer, and a refused write is not committed. If a caller gives up, the
+/// other callers still get their answers.
 pub fn every_write_of_a_batch_gets_its_own_answer() {
     block_on(async {
         let (batches, committed, ended) = start(1);

@@ -1,11 +1,12 @@
 //! The concurrent parts of scratchbook, run through many orders of their steps.
 //!
 //! The modules below include the source files of the crates as they are. Each of these files takes its locks, channels
-//! and threads from a module `sync` beside it; here that is a module whose locks, channels and threads a
-//! scheduler of `shuttle` controls. So the code under test is the text that ships, built once more in this package
-//! alone, and no other crate needs a feature for it.
+//! and threads from a module `sync` beside it; here a scheduler of `shuttle` controls the locks, channels and threads
+//! of this module. So the code under test is the shipped text, built a second time in this package, and no other crate
+//! needs a feature for it.
 //!
-//! Each scenario is a function that runs once in one order and panics if a promise is broken; the tests run it in many.
+//! Each scenario is a function that runs once, in one order, and panics if a promise is broken. The tests run it in
+//! many orders.
 
 // The files that this library includes have tests of their own, which run in their own packages.
 #![cfg(not(test))]

@@ -35,7 +35,7 @@ fn write(log: &Arc<Log>) -> thread::JoinHandle<()> {
     })
 }
 
-/// Reads to the end. Waits are given up and begun again.
+/// Reads to the end. Some waits are given up and begun again.
 async fn read(mut reader: RunReader) -> Vec<Option<u64>> {
     let mut seen = Vec::new();
     loop {
@@ -76,7 +76,7 @@ pub fn every_reader_sees_each_event_once() {
     assert!(writer.join().is_ok());
 }
 
-/// Everybody who waits for the end of a run sees it, also who comes at that moment.
+/// Everybody who waits for the end of a run sees it, even a reader that begins to wait at that moment.
 pub fn the_end_of_a_run_is_seen_by_all_who_wait() {
     let log = Arc::new(Log::new());
     let waiting = [(); 3].map(|()| {

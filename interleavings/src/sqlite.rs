@@ -1,7 +1,7 @@
 //! SQLite's queue of writes, its groups, and their answers.
 //!
-//! Only the writer's thread uses the database, so no order of steps can change what the database does. In its place is
-//! a list of numbers, with transactions that may fail.
+//! Only the writer's thread uses the database, so no order of steps can change what the database does. A list of
+//! numbers, with transactions that may fail, replaces the database.
 
 #[allow(dead_code)]
 #[path = "../../crates/scratchbook-sqlite/src/group.rs"]
@@ -93,7 +93,7 @@ mod transaction {
             self.written.borrow_mut().iter_mut().for_each(|written| written.push(number));
         }
 
-        /// A group of several may fail at its commit, or lose its transaction before.
+        /// A group of several writes may fail at its commit, or lose its transaction before the commit.
         fn fails(&self) -> bool {
             let is_group = self.written.borrow().as_ref().is_some_and(|written| written.len() > 1);
             self.may_fail && is_group && perhaps()
@@ -170,7 +170,7 @@ impl Writer {
 }
 
 /// A write that the queue has accepted is committed once and answered after that, whether the queue is full, is closed
-/// meanwhile, or other callers give up. A write that it has refused is not committed.
+/// meanwhile, or other callers give up. A write that the queue has refused is not committed.
 pub fn every_accepted_write_is_answered_once() {
     let (queue, receiver) = WriteQueue::new(1, Duration::from_secs(1));
     let (queue, commits) = (Arc::new(queue), Commits::default());
@@ -196,7 +196,7 @@ pub fn every_accepted_write_is_answered_once() {
                     assert!(is_refused.contains(&error.kind()), "{error}");
                     assert_eq!(commits.count(number), 0, "a refused write is not committed");
                 }
-                // The answer may not be waited for.
+                // Perhaps nobody waits for the answer.
                 Some(Ok(())) if number == 3 && perhaps() => drop(answered),
                 Some(Ok(())) => {
                     let answer = block_on(answered);
@@ -214,8 +214,9 @@ pub fn every_accepted_write_is_answered_once() {
     assert!((1..=3).all(|number| commits.count(number) <= 1), "{:?}", commits.all());
 }
 
-/// If a group cannot be committed, its writes are repeated one by one: each that is good is committed once, and only a
-/// bad one is answered with an error. The writer is woken for nothing now and then, and its waits end by their timeouts.
+/// If a group cannot be committed, its writes are repeated one by one: each good write is committed once, and only a
+/// bad write is answered with an error. The writer is sometimes woken without a reason, and its waits end by their
+/// timeouts.
 pub fn failed_commits_fail_only_their_own_writes() {
     let (queue, receiver) = WriteQueue::new(4, Duration::from_secs(1));
     let (queue, commits) = (Arc::new(queue), Commits::default());

@@ -68,7 +68,7 @@ pub fn commits_reach_their_watchers() {
     assert!(!notifier.is_heard() && notifier.followed().is_empty(), "everybody is gone");
 }
 
-/// When the store is closed, every watch ends with an error, also one that is just being started.
+/// When the store is closed, every watch ends with an error, even a watch that is just being started.
 pub fn every_watch_ends_when_the_store_is_closed() {
     let Some((session, owner)) = names() else { return };
     let notifier = CommitNotifier::new();

@@ -1,4 +1,4 @@
-//! Errors as exceptions. Python chooses the class of each kind.
+//! Converts errors to exceptions. The Python part of the package chooses the class for each kind of error.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

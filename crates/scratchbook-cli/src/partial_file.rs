@@ -1,4 +1,4 @@
-//! Files that are removed if they are not completed, and the names of those that are.
+//! Removes files that were not completed, and makes the names of completed files durable.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -23,7 +23,8 @@ impl<'a> PartialFile<'a> {
     }
 }
 
-/// Makes the name of a new file durable. On a system or a file system without this, a power failure may remove the file.
+/// Makes the name of a new file durable. If the system or the file system cannot do this, a power failure may remove
+/// the file.
 pub(crate) fn sync_folder_of(file: &Path) {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if cfg!(unix) {

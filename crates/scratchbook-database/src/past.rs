@@ -1,4 +1,4 @@
-//! Point-in-time state: what a database has stored of a session, folded into the state at one of its events.
+//! Point-in-time state: folds what a database has stored of a session into the state at one of its events.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use scratchbook_core::state::{ScopeMap, StateMap};
 pub enum PastScopes {
     /// Only the session's own keys.
     Own,
-    /// The keys of the user and the app as well.
+    /// The session's own keys, and the keys of the user and the app.
     All,
 }
 

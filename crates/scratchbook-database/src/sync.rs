@@ -1,4 +1,4 @@
-//! The locks, channels and threads of this crate, by the names under which the package `interleavings` has its own.
+//! The locks, channels and threads of this crate. The package `interleavings` has its own under the same names.
 
 pub(super) use tokio::spawn;
 pub(super) use tokio::sync::mpsc::error::SendTimeoutError;

@@ -149,8 +149,8 @@ fn has_word(body: &Value, word: &str) -> bool {
     error.get("status").into_iter().chain(reasons).any(|found| found.as_str() == Some(word))
 }
 
-/// Returns the object of an error. Most providers send `{"error": {..}}`, Google sends `[{"error": {..}}]`, and for
-/// some the body itself is the object.
+/// Returns the object of an error. Most providers send `{"error": {..}}`, Google sends `[{"error": {..}}]`, and some
+/// providers send only the object.
 fn said_in(body: &Value) -> Option<&Value> {
     let body = body.as_array().map_or(Some(body), |list| list.first())?;
     Some(body.get("error").unwrap_or(body))
@@ -163,7 +163,7 @@ fn message(body: &Value) -> Option<&str> {
     (!said.trim().is_empty()).then_some(said)
 }
 
-/// Returns the pause that a header asks for, in seconds, or in milliseconds with OpenAI. A date is ignored.
+/// Returns the pause that a header asks for. The header has seconds, or milliseconds from OpenAI. A date is ignored.
 fn wanted_pause(headers: &HeaderMap) -> Option<Duration> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
     let seconds = number("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| number(RETRY_AFTER.as_str()))?;

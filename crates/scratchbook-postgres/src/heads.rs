@@ -1,7 +1,7 @@
 //! The running hashes that this process expects to find in the rows of sessions.
 //!
 //! If a batch has several events of a session, each continues the running hash of the one before it. In SQL that takes
-//! a recursion, which costs more than a tenth of such a batch. So the hashes are computed here, if this process alone
+//! a recursion, which costs more than a tenth of such a batch. So the hashes are computed here, if only this process
 //! has appended to the session lately. The statement stores an event with its expected hash only if the locked row
 //! shows that the hash is right. It leaves the other events, and the statement with the recursion stores them.
 
@@ -32,7 +32,7 @@ struct Head {
 /// What is sent for an event, and the running hash that its session is expected to have before the batch.
 #[derive(Debug)]
 pub(super) struct Expected {
-    /// The hash of the event's text. If the session's running hash is known: also that hash, the event's number, and
+    /// The hash of the event's text. If the session's running hash is known, also this hash, the event's number, and
     /// the running hash after the event.
     pub(super) sent: Vec<u8>,
     pub(super) before: Option<RunningHash>,

@@ -1,4 +1,4 @@
-//! Probes of the store that read no existing session. They are used by `/health/ready`, and by requests for data that
+//! Checks the store by reading a session that does not exist. Used by `/health/ready`, and by requests for data that
 //! the caller may not read.
 
 use std::sync::Arc;

@@ -25,7 +25,7 @@ struct FinishedWrite {
 
 /// What a group needs of the writer.
 pub(super) trait GroupWriter {
-    /// Returns the queue, from which the writes are taken that arrive in the meantime.
+    /// Returns the queue. Writes that arrive in the meantime are taken from it.
     fn writes(&self) -> &WriteReceiver;
 
     /// Lets other processes write, and begins a transaction again for a write that has waited since `since`.

@@ -1,4 +1,4 @@
-//! The locks, channels and threads of this store, by the names under which the package `interleavings` has its own.
+//! The locks, channels and threads of this store. The package `interleavings` has its own under the same names.
 
 pub(super) use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 pub(super) use std::thread;

@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(service.commits().unwrap_err().kind(), ErrorKind::FailedPrecondition);
     }
 
-    /// To this service, another service on the same file is another process.
+    /// A service treats another service on the same file as another process.
     #[tokio::test]
     async fn what_others_append_wakes_only_those_who_follow_it() {
         let folder = tempfile::tempdir().unwrap();

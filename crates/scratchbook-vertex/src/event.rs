@@ -195,8 +195,8 @@ pub fn mark_brought(event: &mut Event) {
     };
 }
 
-/// Returns the actions with ADK's names. Unknown actions are refused, unless the whole event has the same ones: then a
-/// newer client has sent its actions twice, and nothing is lost.
+/// Returns the actions with ADK's names. Unknown actions are refused, unless the whole event has the same actions. In
+/// that case a newer client has sent its actions twice, and nothing is lost.
 fn actions(fields: &mut Message, whole: &Map<String, Value>, unknown: Unknown) -> Result<Map<String, Value>> {
     let Some(mut sent) = fields.take("actions") else { return Ok(Map::new()) };
     let known: Vec<_> = ACTIONS.iter().map(|(name, _)| name).chain(ADK_ACTIONS).copied().collect();

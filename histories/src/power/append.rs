@@ -37,7 +37,7 @@ pub struct Work {
     /// When a commit is acknowledged.
     #[arg(long)]
     pub setting: Setting,
-    /// How many events are appended, about.
+    /// About how many events are appended.
     #[arg(long)]
     pub events: usize,
     /// A name that no other process has had on this database.
@@ -49,11 +49,10 @@ pub struct Work {
 }
 
 impl Work {
-    /// Does it.
+        /// Does the work.
     ///
     /// # Errors
-    ///
-    /// The database refuses something.
+    /// The error of a call that the database refuses.
     pub async fn run(&self) -> Result<()> {
         let mut random = fastrand::Rng::with_seed(self.seed);
         for time in 0..TIMES {

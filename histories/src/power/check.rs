@@ -27,7 +27,7 @@ pub(super) struct Acknowledged {
 }
 
 impl Acknowledged {
-    /// Adds what a process has printed. A line that is not one of ours is the runtime's.
+    /// Adds what a process has printed. Other lines come from the runtime.
     pub(super) fn add(&mut self, printed: &str) {
         for line in printed.lines() {
             match line.split_once(' ') {
@@ -52,11 +52,11 @@ pub(super) struct Found {
 pub(super) struct Missing {
     pub(super) events: usize,
     pub(super) deletions: usize,
-    /// Deletions whose text is still in a file, where nothing reads it.
+    /// Deletions whose text is still in a file, although nothing reads it there.
     pub(super) traces: usize,
 }
 
-/// Checks a database after a power cut. `whole` has all events, in their order, if the power had not been cut.
+/// Checks a database after a power cut. `whole` has all events, in their order, that would be there without the cut.
 /// Returns what is there and what is missing, and adds to `violations` what no database may show.
 pub(super) async fn check(
     path: &Path,

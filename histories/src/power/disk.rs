@@ -1,10 +1,10 @@
 //! What a disk has after a power cut, computed from a record.
 //!
-//! The model: a write is durable when its file was synced after it, and the name of a file (its creation, removal or
-//! renaming) when the folder was synced after it. Of everything else any part may be there: the first writes and some
-//! sectors of the next one, or any sectors of any writes, each as one of the writes to it left it. A sector of 512 bytes
-//! is written whole or not at all, and bytes around a write keep their values. A file that has grown may have anything
-//! where nothing was written.
+//! The model: a write is durable when its file was synced after it. The name of a file (its creation, removal or
+//! renaming) is durable when the folder was synced after it. Any part of everything else may be there: the first writes
+//! and some sectors of the next one, or any sectors of any writes. If several writes changed a sector, it may be as any
+//! of them left it. A sector of 512 bytes is written whole or not at all, and bytes around a write keep their values. A
+//! file that has grown may have anything where nothing was written.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -16,10 +16,10 @@ use super::record::{Entry, Operation};
 /// The unit in which a disk writes.
 const SECTOR: usize = 512;
 
-/// What a disk obeys.
+/// Which syncs a disk ignores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Honesty {
-    /// A sync makes durable what it should.
+    /// The disk ignores no sync.
     #[default]
     Honest,
     /// Syncs of files do nothing.
@@ -247,8 +247,8 @@ impl StoredFile {
         content
     }
 
-    /// Keeps sectors, each as one of the writes to it left it. The newest is taken with this probability, and otherwise
-    /// any. What follows a truncation that is lost, is lost too.
+    /// Keeps each sector as one of the writes to it left it: as the newest write did with this probability, and
+    /// otherwise as any of them did. If a truncation is lost, all later writes are lost, too.
     fn sectors(&self, probability: f64, random: &mut fastrand::Rng, loss: &mut Loss) -> Vec<u8> {
         let mut content = self.durable.clone();
         let mut rest = &self.pending[..];
@@ -286,7 +286,7 @@ fn sectors_of(writes: &[Change], content: &mut Vec<u8>, probability: f64, random
         }
     }
     let old = content.len();
-    // The length is that after any of the writes.
+    // The file has the length after any one of the writes.
     let lengths: Vec<_> = writes.iter().map(Change::end).collect();
     let length = lengths[..random.usize(..=lengths.len())].iter().copied().max().unwrap_or(0).max(old);
     content.resize(length, 0);
@@ -307,8 +307,8 @@ fn sectors_of(writes: &[Change], content: &mut Vec<u8>, probability: f64, random
     writes.iter().zip(there).for_each(|(write, there)| loss.count(there, write.data_length()));
 }
 
-/// Returns the parts of writes that are in one sector each: the number of the write, that of the sector, and which bytes
-/// of the file.
+/// Splits writes into parts that are in one sector each. Returns the number of the write, the number of the sector, and
+/// the range of bytes in the file.
 fn pieces(writes: &[Change]) -> impl Iterator<Item = (usize, usize, Range<usize>)> {
     writes.iter().enumerate().flat_map(|(number, change)| {
         let (start, end) = match change {
@@ -328,7 +328,7 @@ impl Change {
         }
     }
 
-    /// Returns the length that a file has at least after it.
+    /// Returns the minimum length of a file after this change.
     fn end(&self) -> usize {
         match self {
             Self::Write { offset, data } => offset + data.len(),

@@ -3,7 +3,7 @@
 //! Processes write to a database while everything that they do to its folder is recorded ([`record`]). The record is
 //! then cut at many places. For each place, a model of a disk computes files that may be there after a power cut
 //! ([`disk`]), and the database is opened from them and checked: against what the processes had acknowledged until
-//! then, and against the order of all their commits. The next processes go on with the files of one of these cuts.
+//! then, and against the order of all their commits. The next processes continue with the files of one of these cuts.
 
 mod append;
 mod check;
@@ -34,7 +34,7 @@ const CUTS: usize = 10;
 /// How many records follow each other on one database.
 const RECORDS: usize = 3;
 
-/// How many events the processes of one record append, about.
+/// About how many events the processes of one record append.
 const EVENTS: usize = 320;
 
 /// The name of the database.
@@ -73,11 +73,11 @@ pub struct Attack<'a> {
     pub setting: Setting,
     /// How many processes write at the same time.
     pub processes: usize,
-    /// What the disk obeys.
+    /// Which syncs the disk ignores.
     pub honesty: Honesty,
     /// How often the power is cut.
     pub cuts: usize,
-    /// The seed of everything random but the order in which threads run.
+    /// The seed of everything random except the order in which threads run.
     pub seed: u64,
     /// Where the files of a cut with a violation are kept.
     pub folder: Option<&'a Path>,
@@ -94,7 +94,7 @@ pub struct Outcome {
     pub acknowledged: usize,
     /// Acknowledged events that were missing.
     pub lost: usize,
-    /// The most that were missing after one cut.
+    /// The maximum number of these events after one cut.
     pub most_lost: usize,
     /// Copies of the database that had been acknowledged, summed up over the cuts.
     pub copies: usize,
@@ -132,7 +132,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What the processes of a record begin with.
+/// The files with which the processes of a record begin.
 #[derive(Debug, Default)]
 struct Beginning {
     files: Files,
@@ -157,7 +157,7 @@ impl Attack<'_> {
             if outcome.cuts == self.cuts {
                 break;
             }
-            // A disk that forgets what was synced leaves nothing to go on with.
+            // If a disk forgets what was synced, the next processes cannot use its files.
             if number % RECORDS == 0 || self.honesty != Honesty::Honest {
                 beginning = Beginning::default();
             }
@@ -237,7 +237,7 @@ impl Attack<'_> {
     }
 }
 
-/// Fails if a disk that was recorded is not what the folder has: something was done that the record lacks.
+/// Fails if the recorded files differ from the files in the folder: then the record lacks an operation.
 fn compare(mut disk: Disk, entries: &[Entry], folder: &Path) -> Result<(), Error> {
     entries.iter().try_for_each(|entry| disk.apply(entry))?;
     let mut recorded = disk.seen();

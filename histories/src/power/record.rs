@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::faults::Error;
 
-/// The length of what stands before the name and the data of an entry, in bytes.
+/// The length of the part of an entry before its name and data, in bytes.
 const HEAD: usize = 24;
 
 /// One operation of a process.

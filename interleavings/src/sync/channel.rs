@@ -71,7 +71,7 @@ pub(crate) mod mpsc {
             self.0.max_capacity()
         }
 
-        /// If the channel is full, the time may be over at once, or not before there is room.
+        /// If the channel is full, either the time is over at once, or the call waits until there is room.
         pub(crate) async fn send_timeout(&self, value: T, _: Duration) -> Result<(), SendTimeoutError<T>> {
             point();
             match self.0.try_send(value) {

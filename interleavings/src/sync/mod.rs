@@ -2,7 +2,7 @@
 //!
 //! Locks, condition variables, atomics and threads are those of `shuttle`. Channels and semaphores are those of `tokio`
 //! itself, which work on any executor: before each of their operations, [`point`] lets the scheduler change to another
-//! task. Time is a clock that only waits move on, so that any wait may end at any moment.
+//! task. Only waits advance the clock, so any wait may end at any moment.
 
 use std::task::Poll;
 
@@ -25,7 +25,7 @@ pub(crate) fn point() {
     AtomicUsize::new(0).load(Ordering::SeqCst);
 }
 
-/// Whether something happens that may or may not happen.
+/// Lets the scheduler decide whether something happens.
 pub(crate) fn perhaps() -> bool {
     use shuttle::rand::Rng;
     shuttle::rand::thread_rng().r#gen()

@@ -1,4 +1,4 @@
-//! Time: a clock that only waits move on. A wait with a timeout ends by it, or not, as the scheduler likes.
+//! A clock that only waits advance. The scheduler decides whether the timeout of a wait expires.
 
 use std::sync::LockResult;
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl Condvar {
         self.0.wait(guard)
     }
 
-    /// Waits until the time is over: at once, or only after a notification.
+    /// Waits for a notification or for the end of the time. The time may be over at once, or only after a notification.
     pub(crate) fn wait_timeout<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,

@@ -1,6 +1,7 @@
 //! The watch channel of `tokio`, with a point before each operation.
 //!
-//! A reader that looks at the value keeps senders waiting. The scheduler has to know that, so it has a lock of its own.
+//! While a reader looks at the value, senders wait. The scheduler has to know that, so this channel has a lock of its
+//! own.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ pub(crate) struct Receiver<T> {
     lock: Arc<RwLock<()>>,
 }
 
-/// A look at the value. The value is let go before the lock.
+/// A reference to the value. The value is released before the lock.
 #[derive(Debug)]
 pub(crate) struct Ref<'a, T> {
     value: watch::Ref<'a, T>,

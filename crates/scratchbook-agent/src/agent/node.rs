@@ -63,7 +63,7 @@ impl TurnCounts {
         Some(node)
     }
 
-    /// Counts and returns the turn of the agent that receives the conversation in the turn `from`.
+    /// Counts and returns the turn of the agent `name`, to which the turn `from` hands over the conversation.
     pub(crate) fn next(&self, tree: &AgentTree, from: &Arc<Node>, name: &str) -> Arc<Node> {
         // The turn above the new one is usually in the path of `from`: the parent is the agent of `from`, has handed
         // over to it, or is above both. Only a tool of the application can hand over otherwise.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use scratchbook::model::Llm;
 use scratchbook::{Error, ErrorKind, Result};
 
-/// Returns no model.
+/// Refuses every model.
 ///
 /// # Errors
 ///

@@ -10,12 +10,12 @@ use crate::json;
 use crate::plan::sent::Completed;
 use crate::session::{EventHash, EventHashes, RunningHash};
 
-/// How an event was sent, by which a retry is recognized.
+/// How an event was sent. A retry is recognized by this.
 #[derive(Clone, Debug)]
 pub(super) enum Sent {
     /// The event is stored as it was sent, except for what the store has set.
     AsStored(Completed),
-    /// The event had operations, or came with an update of its session: the hash of these as they were sent.
+    /// The hash of what was sent, for an event with operations or with an update of its session.
     Hash(Arc<[u8; 32]>),
 }
 

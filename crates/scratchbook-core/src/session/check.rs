@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 use crate::error::Result;
 use crate::state::Scope;
 
-/// Checks the results of a write and may refuse it: the values that operations give, or the complete state of a scope.
+/// Checks the results of a write, and may refuse the write. The results are the values that operations give, or the
+/// complete state of a scope.
 ///
 /// A check is passed with [`AppendOptions::with_check`](super::AppendOptions::with_check), and the corresponding
 /// methods for creations and for user and app state. It runs in the commit, under the store's locks, once for each

@@ -244,34 +244,35 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// for an invalid time.
     async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()>;
 
-    /// Removes old data: expired sessions, a session's oldest events, or overwritten values in a log of state. Removes at
-    /// most `limit` of them and returns how many. If it returns `limit`, there may be more.
+    /// Removes old data: expired sessions, a session's oldest events, or overwritten values in a log of state. Removes
+    /// at most `limit` of them and returns how many. If it returns `limit`, there may be more.
     ///
     /// # Errors
     ///
     /// Only the errors that any call of the store can return.
     async fn prune(&self, what: Prune, limit: usize) -> Result<u64>;
 
-    /// Returns the hashes of a session's events after a number, at most `limit` of them, with what their verification
-    /// needs; `None` if the session does not exist. [`SessionServiceExt`](super::SessionServiceExt::verify_session) uses
-    /// this to find events that were changed, removed or inserted by hand.
+    /// Returns the hashes of at most `limit` of a session's events after the number `after`, and what is needed to
+    /// verify them; `None` if the session does not exist.
+    /// [`SessionServiceExt`](super::SessionServiceExt::verify_session) uses this to find events that were changed,
+    /// removed or inserted by hand.
     ///
     /// # Errors
     ///
     /// `DataCorrupted` names a row that cannot be read.
     async fn list_event_hashes(&self, key: &SessionKey, after: u64, limit: usize) -> Result<Option<EventHashes>>;
 
-    /// Computes the running hash of events that have none: those from before an upgrade, and those that an older program
-    /// has appended. Computes at most `limit` and returns how many; 0 if every event has one. After an interruption,
-    /// call this again.
+    /// Computes the running hash of events that have none: those from before an upgrade, and those that an older
+    /// program has appended. Computes at most `limit` hashes and returns how many it has computed; 0 if every event has
+    /// one. After an interruption, call this again.
     ///
     /// # Errors
     ///
-    /// None of its own.
+    /// Only the errors that any call of the store can return.
     async fn hash_events(&self, limit: usize) -> Result<u64>;
 
-    /// Lists all owners of data: each app, followed by each of its users, in byte order; at most `limit` of them, after
-    /// an owner or from the beginning. An owner is listed if it has a session, an artifact, or state with its log. An
+    /// Lists at most `limit` owners of data, after the owner `after` or from the beginning: each app, followed by each
+    /// of its users, in byte order. An owner is listed if it has a session, an artifact, or state with its log. An
     /// owner whose data was all deleted may still be listed.
     ///
     /// # Errors

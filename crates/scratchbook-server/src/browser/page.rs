@@ -15,7 +15,8 @@ use crate::access::{LOGIN, LOGOUT};
 
 const STYLE: &str = include_str!("style.css");
 
-/// The policy allows no loading and no scripts, only the page's own style by its hash, and its form to this server.
+/// The policy refuses scripts and other resources. It allows only the page's own style, by its hash, and forms that are
+/// sent to this server.
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let hash = STANDARD.encode(digest(&SHA256, STYLE.as_bytes()));
     let policy = format!(

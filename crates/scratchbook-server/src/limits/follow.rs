@@ -22,8 +22,8 @@ use crate::access::{Access, Caller, SentToken};
 use crate::refusal::Refused;
 use crate::sse;
 
-/// How often the token of a follower is checked again. Changed files of a login are read again within a second, so a
-/// stream ends at most five seconds after its token becomes invalid.
+/// How often the token of a follower is checked again. A changed file of tokens or keys is read again within a second,
+/// so a stream ends at most five seconds after its token becomes invalid.
 const CHECK_EVERY: Duration = Duration::from_secs(3);
 
 /// The name of the user in the paths of routes.

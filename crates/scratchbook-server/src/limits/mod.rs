@@ -82,9 +82,9 @@ pub struct ServerLimits {
     /// The maximum number of heavy writes at a time: 1. Heavy writes are requests with bodies of 256 KiB and more,
     /// forks, rewinds, and removals.
     pub heavy_writes: usize,
-    /// The maximum number of connections of an address (IPv6: a network) on which nobody has logged in yet: 64. If one
-    /// more arrives, the oldest of them is closed. Connections of this machine and of proxies are not counted. If the
-    /// server requires no login, none are counted.
+    /// The maximum number of connections without a login from one address (IPv6: from one network): 64. If one more
+    /// arrives, the oldest of them is closed. Connections of this machine and of proxies are not counted. If the server
+    /// requires no login, none are counted.
     pub connections_before_login: usize,
     /// The addresses of proxies, whose connections serve many clients. Their headers about clients are ignored.
     pub trusted_proxies: Vec<Network>,
@@ -178,7 +178,7 @@ setters! {
     with_heavy_reads(heavy_reads: usize);
     /// Sets the maximum number of heavy writes at a time; at least 1.
     with_heavy_writes(heavy_writes: usize);
-    /// Sets the maximum number of connections of an address on which nobody has logged in yet.
+    /// Sets the maximum number of connections without a login from one address.
     with_connections_before_login(connections_before_login: usize);
     /// Sets the maximum number of streams that a login may have open for one user.
     with_streams(streams: usize);

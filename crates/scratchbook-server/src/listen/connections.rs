@@ -17,7 +17,7 @@ use crate::limits::Network;
 const SEATS: usize = 64;
 /// How long a connection waits for a place before it is refused.
 const WAIT: Duration = Duration::from_secs(1);
-/// How many connections are closed if the system has no more files for others.
+/// How many connections are closed if the system has no file descriptors left for others.
 const SOME: usize = 64;
 /// How often to check whether a slow connection now has to make room.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -26,7 +26,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct Connections {
     places: Mutex<Places<LoginName>>,
-    /// The seats of the connections that wait for a place.
+    /// Each connection that waits for a place holds a permit of this semaphore, its seat.
     seats: Arc<Semaphore>,
     /// Wakes the waiting connections when a place may be free.
     changed: Notify,
@@ -41,7 +41,7 @@ pub(crate) struct ConnectionHandle {
     id: u64,
     /// How many requests have begun: the headers of each have arrived.
     begun: AtomicU64,
-    /// Whether the server has dropped a request's body of which a part may still arrive.
+    /// Whether the server has dropped a request's body although a part of it may still arrive.
     has_rest: AtomicBool,
 }
 
@@ -73,7 +73,8 @@ impl Connections {
         Self::with_places(limits.connections, strangers)
     }
 
-    /// Creates places for this many connections, of which as many of one network may be without a login.
+    /// Creates places for at most `most` connections. At most `strangers` connections from one network may be without a
+    /// login.
     pub(super) fn with_places(most: usize, strangers: usize) -> Arc<Self> {
         Arc::new(Self {
             places: Mutex::new(Places::new(most, strangers)),
@@ -110,7 +111,7 @@ impl Connections {
         timeout(WAIT, entered).await.map_or(Late::Seat(seat), Late::ConnectionPermit)
     }
 
-    /// Closes the connections whose end does the least harm, because the system is short of files or memory.
+    /// Closes the connections whose end does the least harm. Called when the system is short of files or memory.
     pub(super) fn make_room(&self) {
         let (mut places, now) = (self.lock(), Instant::now());
         let _ = (0..SOME).all(|_| places.make_room(now));
@@ -172,8 +173,8 @@ impl ConnectionHandle {
         self.has_rest.store(true, Relaxed);
     }
 
-    /// Returns whether bytes that have just arrived are the first ones of a request's headers. Only the first bytes after
-    /// [`leave_rest`](Self::leave_rest) can be the rest of a body.
+    /// Returns whether bytes that have just arrived are the first ones of a request's headers. Only the first bytes
+    /// after [`leave_rest`](Self::leave_rest) can be the rest of a body.
     pub(super) fn begins_with_these(&self) -> bool {
         self.is_quiet() && !self.has_rest.swap(false, Relaxed)
     }

@@ -11,8 +11,8 @@ use tokio::sync::watch;
 
 use crate::limits::Network;
 
-/// How long a connection may take before its first request, between two requests, for the headers of a request or for
-/// its body, before it makes room for others.
+/// How long a connection may wait before its first request or between two requests, or take for the headers or the body
+/// of a request. After that it makes room for others.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The phase of a connection.
@@ -31,9 +31,9 @@ pub(super) enum Phase {
 /// What the listener asks of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Wish {
-    /// Nothing.
+    /// The connection may continue.
     GoOn,
-    /// The connection should end with the answer in progress, or at once without one.
+    /// The connection should end after the answer in progress, or at once if there is no such answer.
     End,
     /// The connection should end now.
     Cut,
@@ -43,7 +43,7 @@ pub(super) enum Wish {
 #[derive(Debug)]
 pub(super) struct Places<L> {
     most: usize,
-    /// The maximum number of connections of one network on which nobody has logged in.
+    /// The maximum number of connections without a login from one network.
     most_strangers: usize,
     is_closed: bool,
     next: u64,
@@ -53,7 +53,7 @@ pub(super) struct Places<L> {
     quiet: [BTreeMap<u64, u64>; 3],
     /// How many connections are open and were not asked to end.
     taken: usize,
-    /// For each network, the number of connections on which nobody has logged in.
+    /// The number of connections without a login from each network.
     strangers: HashMap<Network, usize>,
     /// How many requests of a login are in progress.
     under_way: HashMap<L, usize>,
@@ -62,7 +62,8 @@ pub(super) struct Places<L> {
 #[derive(Debug)]
 struct Connection<L> {
     phase: Phase,
-    /// The number by which connections are ordered in their phase, and the time at which this one entered it.
+    /// The number by which connections are ordered in their phase, and the time at which this connection entered its
+    /// phase.
     order: u64,
     since: Instant,
     /// The network in which the connection counts, until somebody logs in on it.
@@ -113,7 +114,7 @@ impl<L: Clone + Eq + Hash> Places<L> {
         Some((id, wishes))
     }
 
-    /// Ends the connection that loses least by its end. Returns false if all connections are at work.
+    /// Ends the connection whose end does the least harm. Returns false if no connection can be ended.
     pub(super) fn make_room(&mut self, now: Instant) -> bool {
         let slow = |(id, wish): (u64, Wish)| {
             let since = self.open.get(&id).map_or(now, |connection| connection.since);
@@ -220,7 +221,7 @@ impl<L: Clone + Eq + Hash> Places<L> {
         }
     }
 
-    /// Returns, among the connections of a network on which nobody has logged in, the one that loses least by its end.
+    /// Returns the connection without a login from a network whose end does the least harm.
     fn quietest_of(&self, network: Network) -> Option<u64> {
         let is_of = |id: &&u64| self.open.get(id).is_some_and(|connection| connection.stranger == Some(network));
         self.quiet.iter().find_map(|list| list.values().find(is_of)).copied()

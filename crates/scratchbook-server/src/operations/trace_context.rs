@@ -1,4 +1,4 @@
-//! Continues the trace of a client, which the program's propagator reads from W3C's `traceparent`.
+//! Continues the trace of a client. The program's propagator reads the trace from W3C's header `traceparent`.
 
 use axum::http::HeaderMap;
 use opentelemetry::global;

@@ -1,4 +1,4 @@
-//! The locks and channels of this module, by the names under which the package `interleavings` has its own.
+//! The locks and channels of this module. The package `interleavings` has its own under the same names.
 
 pub(super) use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

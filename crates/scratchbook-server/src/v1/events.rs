@@ -70,7 +70,7 @@ pub(super) struct Appended {
     positions: Positions,
 }
 
-/// Positions in two logs.
+/// The positions of a commit in the logs of the user's and the app's state.
 #[derive(Debug, Serialize, ToSchema)]
 struct Positions {
     /// In the log of the user's state.

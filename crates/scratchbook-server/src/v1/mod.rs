@@ -1,7 +1,7 @@
-//! Our own surface: the features of sessions, state and runs that ADK's API lacks.
+//! Our own HTTP API: the features of sessions, state and runs that ADK's API lacks.
 //!
-//! `#[utoipa::path]` before each handler defines the route together with its part of the document. The router is built
-//! from both. The type that a body is read into defines its fields.
+//! `#[utoipa::path]` before each handler defines a route and its part of the OpenAPI document. The router and the
+//! document are built from these definitions. The fields of a body are those of the type into which the body is read.
 
 mod artifacts;
 mod branch;

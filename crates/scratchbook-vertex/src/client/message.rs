@@ -120,7 +120,7 @@ fn part(part: &Part) -> Option<model::Part> {
     Some(sent.set_thought_signature(part.thought_signature.clone().unwrap_or_default()))
 }
 
-/// Converts an event that was read. Its id is that of the whole event, or the server's without a whole event.
+/// Converts an event that was read. Its id is the one in `rawEvent`, or else the one that the server has given it.
 pub(super) fn read_event(sent: model::SessionEvent) -> Result<Event> {
     let name = sent.name.clone();
     read(sent).map_err(|error| Error::corrupted(format!("the event {name} cannot be read: {error}")))
@@ -165,7 +165,8 @@ fn read(sent: model::SessionEvent) -> Result<Event> {
     Ok(event)
 }
 
-/// Returns the time of an event that was read: that of the whole event, if it equals the outer one.
+/// Returns the time of an event that was read. If the time in `rawEvent` equals the outer time, it is returned, because
+/// it is more exact.
 pub(super) fn exact_seconds(sent: &model::SessionEvent) -> Option<f64> {
     let whole = sent.raw_event.as_ref().and_then(|raw| raw.get("timestamp")?.as_f64());
     Some(crate::exact(whole, seconds(sent.timestamp?)))

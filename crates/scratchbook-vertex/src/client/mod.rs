@@ -46,7 +46,7 @@ pub use options::{VertexAiCredentials, VertexAiOptions};
 /// `docs/vertex-store.md` in the repository lists them. An app is a reasoning engine: its name is the engine's id or
 /// its full name, unless the options name one engine for all apps.
 ///
-/// Events have numbers only if a session is read from its beginning, because the API has none. So
+/// Events have numbers only if a session is read from its beginning, because the API has no numbers. So
 /// [`refresh`](scratchbook_core::session::SessionServiceExt::refresh) reads from the beginning as well.
 ///
 /// ```no_run
@@ -86,8 +86,8 @@ impl VertexAiSessionService {
         Self::open(VertexAiOptions::from_uri(uri)?).await
     }
 
-    /// Connects with options. Nothing is sent to the server before the first call, but Google's application-default
-    /// credentials are asked for a token.
+    /// Connects with options. Nothing is sent to the server before the first call. Only Google's application-default
+    /// credentials, if they are used, are asked for a token here.
     ///
     /// The service belongs to the Tokio runtime in which it was opened, and does not outlive it.
     ///

@@ -9,9 +9,9 @@ use crate::event::check_timestamp;
 pub struct GetSessionConfig {
     /// Reads only this many of the last events; 0 reads only the state.
     pub num_recent_events: Option<usize>,
-    /// Only events from this time on, in seconds since 1970, inclusive; applied before `num_recent_events`.
+    /// Reads only events from this time on, in seconds since 1970, inclusive; applied before `num_recent_events`.
     pub after_timestamp: Option<f64>,
-    /// Only events on one side of a number, for paging in either direction.
+    /// Reads only events after or before a number, for paging in either direction.
     pub cursor: Option<EventCursor>,
     /// Which keys of the state to read.
     pub state: StateSelection,

@@ -68,7 +68,7 @@ enum Names {
 impl Jwts {
     /// # Errors
     ///
-    /// The errors of reading a file, or of a file without a key.
+    /// An error if a file cannot be read or contains no key.
     pub(super) fn open(
         secret: Option<PathBuf>,
         jwks: Option<PathBuf>,
@@ -87,7 +87,7 @@ impl Jwts {
 
     /// # Errors
     ///
-    /// The first error of reading a file again; the other files are read nevertheless.
+    /// The error of the first file that cannot be read again. All other files are still read.
     pub(super) fn reload(&self) -> Result<()> {
         let results: Vec<_> = self.keys.iter().map(Watched::reload).collect();
         results.into_iter().collect()

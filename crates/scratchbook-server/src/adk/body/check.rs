@@ -111,7 +111,7 @@ impl Loc<'_> {
 pub(crate) struct Problems(Vec<Value>);
 
 impl Problems {
-    /// An error takes about a hundred bytes. The limit keeps a body with a million wrong items from getting a million
+    /// An error takes about a hundred bytes. Without the limit, a body with a million wrong items would get a million
     /// errors.
     const MAX: usize = 1000;
 

@@ -1,4 +1,4 @@
-//! Events: ADK's, with their numbers.
+//! ADK's events, with their numbers.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ macro_rules! documented_as_events {
 
 documented_as_events!(Stored, Given);
 
-/// An event as it is sent.
+/// An event as a client sends it.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Given(Event);
