@@ -19,8 +19,8 @@ Exit codes:
     3  not found
     4  already exists
     5  conflict with another write
-    6  failed precondition: not a scratchbook database, or a newer one; a key that is missing from
-       the keyring; a confirmation that was not given
+    6  failed precondition: not a scratchbook database, or a newer one;
+       a key that is missing from the keyring; a confirmation that was not given
     7  out of resources: the disk, a queue or standard output
     8  not authenticated
     9  permission denied, such as by a read-only file

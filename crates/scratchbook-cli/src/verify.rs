@@ -211,7 +211,7 @@ impl VerifyReport {
                 out.line(format_args!("{events} without a running hash yet; 'scratchbook migrate' computes it"))?;
             }
             if wrong + open == 0 {
-                out.line(styled(GOOD, "all state is what events and logs come to"))?;
+                out.line(styled(GOOD, "no differences: the stored state matches the events and logs"))?;
             }
         }
         match (wrong, open) {

@@ -85,7 +85,7 @@ pub(crate) struct PruneArgs {
     /// Keep at least this many of the last events in each session. Without --older-than, all other events are pruned
     #[arg(long, value_name = "N")]
     pub(crate) keep_last: Option<u64>,
-    /// In the state logs of users and apps, prune changes that are older than this and that a later change has replaced
+    /// In the state logs of users and apps, prune overwritten values that are older than this
     #[arg(long, value_name = "SPAN", value_parser = values::span)]
     pub(crate) log_older_than: Option<Span>,
     /// Only count what would be pruned

@@ -63,10 +63,10 @@ const GLOBAL: &str = "Global options";
 /// scratchbook keeps sessions and state in a database. With this command you serve the database over HTTP, talk to
 /// agents, and read and change sessions and state.
 ///
-/// You can name a session as APP/USER/SESSION or by its id alone. In both forms the beginning of the id is enough if it
-/// fits only one session; a session whose id is exactly that comes first. --last names the most recently updated
-/// session. --app, --user and --session together also name a session; --session is then the complete id, as scripts
-/// need it. --app and --user without --session name a user, and --app alone names an app.
+/// You can name a session as APP/USER/SESSION or by its id alone. You can shorten the id if only one session begins with
+/// it; a session with exactly this id wins. --last names the most recently updated session. --app, --user and --session
+/// together also name a session. Then --session must be the complete id: use this form in scripts. --app and --user
+/// without --session name a user, and --app alone names an app.
 #[derive(Debug, Parser)]
 #[command(name = "scratchbook", version, propagate_version = true, after_long_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {

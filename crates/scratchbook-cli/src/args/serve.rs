@@ -43,8 +43,8 @@ pub(crate) struct ServeArgs {
     /// on this machine
     #[arg(long, env = "SCRATCHBOOK_ALLOW_STDIO_MCP", value_parser = FalseyValueParser::new())]
     pub(crate) allow_stdio_mcp: bool,
-    /// Replay the recordings of test cases in this folder for `adk conformance test`. A run replays a recording if its
-    /// state names the test case. Do not use this on a server with real users
+    /// Replay the recordings of test cases in this folder for `adk conformance test`. A run replays a recording if the
+    /// state of its session has the key _adk_replay_config. Do not use this on a server with real users
     #[arg(long, env = "SCRATCHBOOK_CONFORMANCE", value_name = "DIR")]
     pub(crate) conformance: Option<PathBuf>,
     /// Do not host the built-in agents

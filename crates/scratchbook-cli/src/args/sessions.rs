@@ -181,8 +181,7 @@ pub(crate) struct DeleteArgs {
 pub(crate) struct RewindArgs {
     #[command(flatten)]
     pub(crate) address: AddressArgs,
-    /// The session and the id of the first invocation to undo. If the options name the session, write only the id of
-    /// the invocation
+    /// The session, and the id of the first invocation to undo. Leave out the session if an option names it
     #[arg(value_name = "INVOCATION", value_parser = named, num_args = 1..=2, required = true)]
     pub(crate) words: Vec<String>,
 }

@@ -26,7 +26,7 @@ impl StateTarget<Address> {
             (None, Some(app), None) => Self::Owner(StateOwner::app(app)?),
             (None, None, _) => {
                 let message = "this needs an owner of the state: a session (-s SESSION or --last), a user (--app APP \
-                    --user USER) or an app (--app APP); what stands without an option is a key";
+                    --user USER) or an app (--app APP); a word without an option is read as a key";
                 return Err(Error::invalid(message));
             }
         })
