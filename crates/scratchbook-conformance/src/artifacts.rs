@@ -136,7 +136,7 @@ pub async fn a_deleted_artifact_is_gone(store: &Store) {
     assert_eq!(store.artifacts.list_artifacts(&key).await.unwrap(), ["f", "g"]);
 }
 
-/// A session's artifacts are deleted with the session; its user's stay.
+/// A session's artifacts are deleted with the session; the user's artifacts stay.
 pub async fn artifacts_go_with_their_session(store: &Store) {
     let test = TestApp::new(store);
     let (key, other) = (session(&test, "alice", "s").await, session(&test, "alice", "t").await);
@@ -226,7 +226,7 @@ pub async fn artifacts_are_not_nested_too_deep(store: &Store) {
     assert_eq!(load(store, &key, "f").await, None);
 }
 
-/// Unknown fields of an artifact are kept; one with the name of a known field is refused.
+/// Unknown fields of an artifact are kept; an unknown field with the name of a known field is refused.
 pub async fn unknown_fields_of_artifacts_are_kept(store: &Store) {
     let test = TestApp::new(store);
     let key = session(&test, "alice", "s").await;

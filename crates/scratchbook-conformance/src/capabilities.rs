@@ -16,8 +16,8 @@ use scratchbook_core::session::{
 use scratchbook_core::state::{Scope, StateDelta};
 use scratchbook_core::store::Store;
 
-/// A call that needs a capability that the store lacks either is refused as `Unsupported` or behaves as documented for
-/// that case. No call silently does something else.
+/// If the store lacks the capability that a call needs, the call is refused as `Unsupported` or behaves as documented
+/// for that case. No call silently does something else.
 pub async fn what_a_store_lacks_is_refused(store: &Store) {
     for capability in store.sessions.capabilities().missing() {
         is_refused(store, capability).await;

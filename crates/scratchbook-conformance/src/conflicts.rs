@@ -267,7 +267,7 @@ pub async fn what_was_seen_can_be_said_without_a_copy(store: &Store) {
     assert_eq!(keys(&error), ["k", "user:k", "app:k"], "who has seen nothing is late for all that is there");
 }
 
-/// A session deleted and created again with the same id is a conflict, even with as many events as were seen, or more.
+/// With locking, an append is a conflict if the session was deleted and created again, however many events it has.
 pub async fn a_session_made_anew_is_another_whatever_it_holds(store: &Store) {
     let test = TestApp::new(store);
     let config = || CreateSessionConfig::default().with_session_id("s");
@@ -294,7 +294,7 @@ pub async fn a_session_made_anew_is_another_whatever_it_holds(store: &Store) {
     }
 }
 
-/// A session deleted and created again with the same id, with fewer events than were seen, is a conflict.
+/// With locking, an append is a conflict if the session was deleted and created again and has fewer events than seen.
 pub async fn a_session_made_anew_is_a_conflict(store: &Store) {
     let test = TestApp::new(store);
     let config = || CreateSessionConfig::default().with_session_id("s");

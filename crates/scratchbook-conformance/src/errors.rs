@@ -18,7 +18,7 @@ fn assert_says(error: &Error, words: &[&str]) {
     assert!(!error.is_retryable(), "trying again will not help: {message}");
 }
 
-/// A store that accepts writes reports that it does, and the check leaves nothing behind.
+/// A check whether the store accepts writes succeeds and leaves nothing behind.
 pub async fn asking_whether_writes_work_writes_nothing(store: &Store) {
     let test = TestApp::new(store);
     let session = test.create("alice", json!({"a": 1, "user:b": 2, "app:c": 3})).await;
@@ -58,8 +58,7 @@ pub async fn a_taken_event_is_named(store: &Store) {
     assert_says(&assert_refused(result, ErrorKind::AlreadyExists, "another event"), &["my event"]);
 }
 
-/// An invalid timestamp is `InvalidArgument`; the message shows it, and mentions milliseconds if it seems to be in
-/// these.
+/// An invalid timestamp is `InvalidArgument`; the message shows it, and says so if it looks like milliseconds.
 pub async fn a_bad_timestamp_is_shown(store: &Store) {
     let test = TestApp::new(store);
     let session = test.create("alice", json!({})).await;

@@ -22,8 +22,8 @@ async fn trunk(test: &TestApp) -> SessionKey {
     key
 }
 
-/// A fork has the session's events up to a chosen one, the session's state as of that event, and the current state of
-/// the user and the app.
+/// A fork has the session's events up to a chosen event, the session's state as of that event, and the current state
+/// of the user and the app.
 pub async fn a_fork_begins_with_events_and_state_up_to_one(store: &Store) {
     let test = TestApp::new(store);
     let key = trunk(&test).await;

@@ -27,7 +27,7 @@ async fn hashes(test: &TestApp, key: &SessionKey) -> EventHashes {
     test.sessions().list_event_hashes(key, 0, 1_000).await.unwrap().expect("a session")
 }
 
-/// Each event continues the running hash of its session in the documented way, whichever way it came into the session.
+/// Each event continues the running hash of its session in the documented way, however it came into the session.
 pub async fn every_event_continues_the_running_hash(store: &Store) {
     let test = TestApp::new(store);
     let config = CreateSessionConfig::default().with_state(json!({"n": 1, "user:n": 1}));
@@ -46,7 +46,7 @@ pub async fn every_event_continues_the_running_hash(store: &Store) {
     let (session, page) = (test.get(&key).await, hashes(&test, &key).await);
     assert_eq!((page.base, page.last, page.hashed), (0, 26, 26));
     assert_eq!(page.events.len(), 26);
-    // A layer that encrypts stores another text for each event than the one that is read.
+    // If a layer encrypts events, the stored text of each event differs from the text that is read.
     let pairs = session.events().iter().zip(&page.events);
     let as_read = pairs.filter(|(event, hashes)| hashes.text == event_text_hash(event).unwrap()).count();
     assert!(as_read == 26 || as_read == 0, "the hash is that of the stored text, for {as_read} events");
@@ -64,8 +64,8 @@ pub async fn every_event_continues_the_running_hash(store: &Store) {
     assert_eq!(test.sessions().list_event_hashes(&test.key("alice", "missing"), 0, 1).await.unwrap(), None);
 }
 
-/// A session whose events all came in appends, from one task after the other, verifies at every event; a retry changes
-/// nothing.
+/// A session verifies after each of several appends, made one after the other; a retry does not change the running
+/// hash.
 pub async fn a_retry_leaves_the_running_hash(store: &Store) {
     let test = TestApp::new(store);
     let key = test.create("alice", json!({})).await.key().clone();
@@ -92,7 +92,7 @@ pub async fn the_running_hash_depends_on_the_address(store: &Store) {
     assert!(seen[0] != seen[1] && seen[0] != seen[2] && seen[1] != seen[2]);
 }
 
-/// A session is proven to be the noted one, or to begin with it; another session is not.
+/// Verification proves that a log is the noted one or begins with it, and fails for the hash of another session.
 pub async fn a_log_is_compared_with_a_noted_hash(store: &Store) {
     let test = TestApp::new(store);
     let key = test.create("alice", json!({})).await.key().clone();
@@ -130,7 +130,8 @@ pub async fn a_session_made_anew_is_not_the_noted_one(store: &Store) {
     assert_refused(against, ErrorKind::DataCorrupted, "another session of this name");
 }
 
-/// A fork continues the running hash of its source: up to the event at which it was made, both are the same.
+/// A fork continues the running hash of its source: up to the event at which the fork was made, the hashes are the
+/// same.
 pub async fn a_fork_continues_the_running_hash(store: &Store) {
     let test = TestApp::new(store);
     let key = test.create("alice", json!({"a": 1})).await.key().clone();
@@ -153,8 +154,8 @@ pub async fn a_fork_continues_the_running_hash(store: &Store) {
     assert_eq!(hash(&test, &key).await, noted[4]);
 }
 
-/// Pruning keeps the running hash: it is the same as before, it is continued, and what was noted at a remaining event is
-/// proven. What was noted at a pruned event cannot be.
+/// Pruning keeps the running hash: its value stays the same, and later events continue it. A hash noted at a remaining
+/// event can be proven; a hash noted at a pruned event cannot.
 pub async fn pruning_keeps_the_running_hash(store: &Store) {
     let test = TestApp::new(store);
     let key = test.create("alice", json!({})).await.key().clone();

@@ -36,7 +36,7 @@
 //!
 //! # Stores without some capabilities
 //!
-//! A store in front of a service may lack features of that service. Its
+//! A store in front of a service may lack features that the service does not have. Its
 //! [`capabilities`](scratchbook_core::session::SessionService::capabilities) say what it can do. Promises that
 //! [need](Promise::needs) other capabilities are not expected of the store; instead,
 //! [`what_a_store_lacks_is_refused`](capabilities::what_a_store_lacks_is_refused) tests that the store refuses such

@@ -47,7 +47,7 @@ pub async fn the_oldest_update_comes_first(store: &Store) {
     assert_eq!(ids(&test.list(Some("alice")).await), ["c", "b", "a"]);
 }
 
-/// The order is by microseconds; sessions with equal times have a fixed order, too.
+/// The order is by microseconds; sessions with equal times also have a fixed order.
 pub async fn equal_times_have_an_order(store: &Store) {
     let test = TestApp::new(store);
     for id in ["5", "3", "9", "1", "7"] {

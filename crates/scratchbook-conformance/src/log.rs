@@ -135,7 +135,7 @@ pub async fn pages_of_the_log_hold_every_change_once(store: &Store) {
     }
 }
 
-/// The log of one owner contains no change of another, and is empty if nothing was written.
+/// An owner's log contains no changes of other owners, and is empty if nothing was written.
 pub async fn logs_are_apart(store: &Store) {
     let test = TestApp::new(store);
     busy(&test).await;

@@ -82,7 +82,7 @@ pub async fn the_state_that_sessions_share_takes_no_room_of_a_list(store: &Store
     assert!(pages[0].iter().all(|session| session.state().contains("user:profile")));
 }
 
-/// The events of a read stay within the page's bytes, or there is only one event: the first after a number, otherwise
+/// The events of a read stay within the page's bytes, or the read has one event: the first after a number, otherwise
 /// the last.
 pub async fn events_end_by_their_bytes(store: &Store) {
     let test = TestApp::new(store);

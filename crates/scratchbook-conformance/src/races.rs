@@ -58,7 +58,7 @@ pub async fn racing_creates_have_one_winner(store: &Store) {
 }
 
 /// Of many concurrent creations, some of which want the same id, exactly one succeeds for each free id. The others are
-/// `AlreadyExists`, fail no other creation, and leave nothing behind.
+/// `AlreadyExists`, do not make other creations fail, and leave nothing behind.
 pub async fn creations_at_once_are_each_whole(store: &Store) {
     const IDS: usize = 48;
     let test = TestApp::new(store);

@@ -8,7 +8,7 @@ use scratchbook_core::event::Event;
 use scratchbook_core::session::{CreateSessionConfig, GetSessionConfig, SessionKey};
 use scratchbook_core::store::Store;
 
-/// Times that go back and forth, as those of several clocks do. The event with number n has the n-th of these times.
+/// Times that go back and forth, as if several clocks set them. The event with number n has the n-th of these times.
 const TIMES: [f64; 10] = [105.0, 101.0, 109.0, 101.0, 110.0, 102.0, 108.0, 103.0, 107.0, 104.0];
 
 async fn ten_events(test: &TestApp) -> SessionKey {

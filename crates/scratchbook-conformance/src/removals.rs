@@ -93,7 +93,7 @@ pub async fn what_is_removed_is_in_the_feed(store: &Store) {
     assert_eq!(in_short(&removals(&whole)), expected);
 }
 
-/// A session created with the id of a removed one comes after that removal.
+/// In the feed, a session created with the id of a removed session comes after the removal.
 pub async fn a_session_made_again_comes_after_the_removal_of_the_first(store: &Store) {
     let test = TestApp::new(store);
     let (alice, key) = (test.user("alice"), test.key("alice", "s"));
@@ -144,7 +144,7 @@ pub async fn an_erased_user_leaves_one_entry(store: &Store) {
     assert_eq!(entries.len(), 3, "{entries:?}");
 }
 
-/// Of several concurrent erasures of one user, one counts the sessions, and the others have nothing to erase.
+/// Of several concurrent erasures of one user, one erases and counts the sessions; the others find nothing to erase.
 pub async fn a_user_who_is_erased_twice_at_once_is_counted_once(store: &Store) {
     let test = TestApp::new(store);
     let (app, mut start) = (test.app(), FeedStart::Now);

@@ -168,16 +168,16 @@ pub async fn a_session_without_its_events_goes_on(store: &Store) {
     assert_eq!(none.prune(Prune::events(&missing, 5), 5).await.unwrap(), 0);
 }
 
-/// Pruning a log removes overwritten values; the state is still its fold, and point-in-time states before that are
-/// refused.
+/// Pruning a log removes overwritten values; the state is still the log's fold, and point-in-time states from before
+/// the pruned position are refused.
 pub async fn pruning_a_log_keeps_its_fold(store: &Store) {
     let test = TestApp::new(store);
     let (key, shown) = long_session(&test).await;
     let owner = test.user("alice");
     test.sessions().put_state(&owner, delta(json!({"once": 1})), "admin".into()).await.unwrap();
     let log = test.sessions().list_state_changes(&owner, &ChangeQuery::After(0), usize::MAX).await.unwrap();
-    // The log has the changes of `u` to 0, 2, 4, 6, 8 and 10, then that of `once`. Four changes come before the one to
-    // 8.
+    // The log has the changes of `u` to 0, 2, 4, 6, 8 and 10, then that of `once`. Four changes come before the change
+    // to 8.
     let before = log[4].position;
     assert_eq!(test.sessions().prune(Prune::state_log(&owner, before), 2).await.unwrap(), 2, "in steps");
     assert_eq!(test.sessions().prune(Prune::state_log(&owner, before), 2).await.unwrap(), 1);

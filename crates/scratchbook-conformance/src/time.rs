@@ -70,7 +70,7 @@ pub async fn the_state_at_an_event_of_a_long_session(store: &Store) {
     }
 }
 
-/// The error is `NotFound` if the event or the session does not exist whose state is read.
+/// Reading the state at an event is `NotFound` if the event or the session does not exist.
 pub async fn the_state_at_an_event_that_is_not_there_is_not_found(store: &Store) {
     let test = TestApp::new(store);
     let key = test.create("alice", json!({"a": 1})).await.key().clone();
@@ -137,7 +137,7 @@ pub async fn blame_names_the_writer_of_each_key(store: &Store) {
     assert_eq!((blame["user:put"].session.clone(), blame["user:put"].author.as_str()), (None, "admin"));
 }
 
-/// The changes to one key of a user or an app are listed, the latest first, in pages.
+/// The changes to one key of a user or an app are listed in pages, the latest change first.
 pub async fn the_changes_of_one_key_are_listed(store: &Store) {
     let test = TestApp::new(store);
     let key = test.create("alice", json!({"user:k": 0, "app:k": "app"})).await.key().clone();

@@ -36,7 +36,7 @@ fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// An update changes all that it names of title, labels and expiry, or nothing if a part of it is refused.
+/// An update changes everything that it names (title, labels, expiry), or nothing if a part of it is refused.
 pub async fn one_update_changes_title_labels_and_expiry(store: &Store) {
     let test = TestApp::new(store);
     let key = made(&test).await.key().clone();
@@ -145,8 +145,8 @@ pub async fn an_append_commits_its_update_with_its_event_or_neither(store: &Stor
     assert_refused(append(&test, &missing, set(), fine()).await, absent, "a session of another user");
 }
 
-/// A retry with the same update changes nothing again; the same event with another update, or without it, is another
-/// append under the same id.
+/// A retry with the same update changes nothing again; the same event with another update, or without one, is refused
+/// as another append with the same id.
 pub async fn a_retried_append_updates_its_session_once(store: &Store) {
     let test = TestApp::new(store);
     let key = made(&test).await.key().clone();

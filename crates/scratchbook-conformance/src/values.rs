@@ -36,8 +36,8 @@ async fn comes_back(store: &Store, value: &Value) {
     }
 }
 
-/// The keys of a state are sorted by name, scope by scope, in whatever order they were set. An event's delta keeps its
-/// own order.
+/// The keys of a state are sorted by name within each scope, in whatever order they were set. An event's delta keeps
+/// its own order.
 pub async fn keys_of_a_state_come_by_name_and_those_of_a_delta_as_they_were_set(store: &Store) {
     let test = TestApp::new(store);
     let created = test.create("alice", json!({"z": 1, "app:n": 1, "m": 1, "user:b": 1})).await;
@@ -50,8 +50,8 @@ pub async fn keys_of_a_state_come_by_name_and_those_of_a_delta_as_they_were_set(
     assert_eq!(set, ["user:a", "z", "b", "app:c"]);
 }
 
-/// Values put outside of any session come back like those of events: from the state, from its log and from the state of
-/// the app.
+/// Values that `put_state` writes come back like the values of events: from the log and the state of a user and an
+/// app.
 pub async fn put_values_come_back(store: &Store) {
     let test = TestApp::new(store);
     for (n, value) in

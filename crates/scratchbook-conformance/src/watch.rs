@@ -165,8 +165,8 @@ pub async fn a_watcher_of_a_session_that_comes_back_misses_nothing(store: &Store
     writers.join_all().await;
 }
 
-/// A cursor of a session that was created again, or of another session, is refused; so is a cursor before events that
-/// were pruned unread.
+/// A cursor is refused if its session was created again, if it belongs to another session, or if events after it were
+/// pruned unread.
 pub async fn a_cursor_that_leads_nowhere_is_refused(store: &Store) {
     let test = TestApp::new(store);
     let config = || CreateSessionConfig::default().with_session_id("s");

@@ -23,9 +23,9 @@ pub trait ArtifactService: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// - - `InvalidArgument` for an empty name, a name over 512 bytes or with control characters, an absolute path, or
-    ///   a path that contains `..` or `versions`;
-    /// - `InvalidArgument` for a part without text, data or a file's URI, and for one that is nested too deeply;
+    /// - `InvalidArgument` for an empty name, a name over 512 bytes or with control characters, an absolute path, or a
+    ///   path that contains `..` or `versions`;
+    /// - `InvalidArgument` for a part without text, data or a file's URI, and for a part that is nested too deeply;
     /// - `PayloadTooLarge` if the artifact exceeds
     ///   [`Limits::artifact_bytes`](crate::plan::limits::Limits::artifact_bytes).
     async fn save_artifact(

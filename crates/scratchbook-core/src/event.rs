@@ -19,8 +19,8 @@ pub const RESTORED: &str = "__adk_internal_restored_event";
 
 /// One entry of a session's event log: a message, call or action, its author, and the state changes it makes.
 ///
-/// An event carries its state changes in [`actions.state_delta`](EventActions::state_delta); appending the event
-/// commits both together. Names are written in camelCase and read in camelCase or snake_case. Read events with
+/// An event carries its state changes in [`actions.state_delta`](EventActions::state_delta); an append commits event
+/// and changes together. Names are written in camelCase and read in camelCase or snake_case. Read events with
 /// [`from_json`](Self::from_json), which also checks that each number survives a round trip. Unknown fields are kept
 /// (in [`extra`](Self::extra), and in the field of that name of each nested type) and written back, since a newer
 /// program may have written them. [`check_known`](Self::check_known) refuses them in events that people write by hand.
@@ -211,7 +211,7 @@ impl Event {
         &self.extra
     }
 
-    /// Returns the same fields, mutable, for a service that stores its own fields among them.
+    /// Returns the top-level unknown fields, mutable, for a service that stores its own fields among them.
     pub fn extra_mut(&mut self) -> &mut ExtraFields {
         &mut self.extra
     }
@@ -361,7 +361,7 @@ impl Event {
 
 /// Refuses an invalid time in seconds since 1970.
 pub(crate) fn check_timestamp(seconds: f64) -> Result<()> {
-    // 9999-12-31T23:59:59Z plus a second: no calendar goes further, but a time in milliseconds is larger.
+    // 9999-12-31T23:59:59Z plus a second: date types end here, and a present time in milliseconds is larger.
     const END: f64 = 253_402_300_800.0;
     let hint = if seconds >= END { "; it looks like milliseconds" } else { "" };
     if seconds.is_finite() && (0.0..END).contains(&seconds) {

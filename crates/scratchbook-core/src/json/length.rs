@@ -88,7 +88,7 @@ impl Length {
 struct Inner<'l> {
     length: &'l mut Length,
     is_empty: bool,
-    /// How many objects around it end with it.
+    /// The number of enclosing objects that end together with this value.
     closes: usize,
 }
 
@@ -150,7 +150,7 @@ fn is_plain(bytes: &[u8]) -> bool {
 macro_rules! integers {
     ($($name:ident: $of:ty),*) => {$(
         fn $name(self, value: $of) -> Counted {
-            // No integer of these types has a sign and a magnitude beyond 64 bits.
+            // The magnitude of every integer of these types fits into 64 bits.
             #[allow(unused_comparisons, reason = "some of them have no sign")]
             let sign = u64::from(value < 0);
             self.integer((value as i128).unsigned_abs() as u64, sign)
@@ -393,7 +393,7 @@ mod tests {
             let (length, text) = (text_length(&value, "it"), to_text(&value, "it"));
             assert_eq!(length.map_err(|e| e.to_string()), text.map(|t| t.len() as u64).map_err(|e| e.to_string()));
         }
-        // Beside each other they are not deep.
+        // Values side by side do not add up to a greater depth.
         check(&vec![nested(100); 3]);
         assert!(text_length(&std::collections::BTreeMap::from([(1, 2)]), "it").is_err());
     }

@@ -20,7 +20,7 @@ use crate::session::{
 };
 use crate::state::{Scope, ScopeMap, StateMap};
 
-/// The state of a session is kept after this number of events. With persistent maps, this costs next to nothing.
+/// How many events lie between two kept states of a session. With persistent maps, a kept state costs next to nothing.
 pub(super) const CHECKPOINT_EVENTS: u64 = 256;
 
 #[derive(Debug, Default)]
@@ -72,7 +72,7 @@ pub(super) struct Stored {
     pub(super) events: Events,
     /// What is kept beside each event.
     pub(super) entries: VecDeque<EventEntry>,
-    /// The running hash before the first event, unless it is that of a new session.
+    /// The running hash before the first event; `None` if it is the same as in a new session.
     pub(super) start: Option<RunningHash>,
     /// The running hash up to each of the events for which it was computed.
     pub(super) running: VecDeque<RunningHash>,
@@ -262,7 +262,7 @@ impl Stored {
         self.base + self.events.len() as u64
     }
 
-    /// Returns the number of existing events with a number up to this one.
+    /// Returns how many of the existing events have a number up to this one.
     pub(super) fn count_up_to(&self, seq: u64) -> usize {
         usize::try_from(seq.saturating_sub(self.base)).map_or(self.events.len(), |count| count.min(self.events.len()))
     }
@@ -271,7 +271,7 @@ impl Stored {
         if seq <= self.base { None } else { self.events.get(self.count_up_to(seq - 1)) }
     }
 
-    /// Returns the event with this id, of which the hash is given.
+    /// Returns the event with this id; `hash` is the hash of the id.
     pub(super) fn event_with_id(&self, hash: u64, id: &str) -> Option<&Arc<Event>> {
         self.ids.candidates(hash).filter_map(|seq| self.event(seq)).find(|event| event.id == id)
     }

@@ -52,7 +52,7 @@ pub(super) fn is_plain(event: &Event, options: &AppendOptions) -> bool {
 }
 
 impl App {
-    /// Commits a prepared event to an existing session, of which the caller knows that it has not expired.
+    /// Commits a prepared event to an existing session. The caller has checked that the session has not expired.
     /// `next_position` is called only if the event is stored.
     pub(super) fn append(
         &mut self,
@@ -145,8 +145,8 @@ impl App {
 }
 
 impl Stored {
-    /// Returns the event with this id, if there is one. The hash of the event that was sent now has to be that of the
-    /// stored one.
+    /// Returns the event with this id, if there is one. Fails if the hash of the event that was sent now, which `sent`
+    /// returns, differs from the stored event's.
     fn replayed(&self, id_hash: u64, id: &str, sent: impl FnOnce() -> Result<[u8; 32]>) -> Result<Option<Committed>> {
         let Some(event) = self.event_with_id(id_hash, id) else {
             return Ok(None);

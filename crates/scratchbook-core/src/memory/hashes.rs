@@ -1,5 +1,5 @@
-//! The running hash of a session. It is computed when somebody asks for it, because a stored event never changes. The
-//! caller holds the app's lock.
+//! The running hash of a session. It is computed only on request, which is possible because a stored event never
+//! changes. The caller holds the app's lock.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl Sent {
 }
 
 impl Stored {
-    /// Continues the running hash by at most this many events; returns whether it now includes the last one.
+    /// Continues the running hash by at most this many events; returns whether the hash now includes the last event.
     pub(super) fn hash_events(&mut self, most: usize) -> Result<bool> {
         let from = self.running.len();
         let events = self.events.slice(from, self.events.len().min(from.saturating_add(most)));

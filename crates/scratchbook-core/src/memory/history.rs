@@ -50,7 +50,7 @@ impl App {
         Some(event.invocation_id.clone())
     }
 
-    /// Creates a session from the events of another up to one of them, by default the last.
+    /// Creates a session from another session's events up to one of them, by default up to the last.
     pub(super) fn fork(
         &mut self,
         key: &SessionKey,
@@ -104,7 +104,7 @@ impl Stored {
         }
     }
 
-    /// Returns the position of an event's commit in the logs; for the event before the fold, the position at which the
+    /// Returns the position of an event's commit in the logs; for the last pruned event, the position at which the
     /// fold starts.
     fn position_at(&self, seq: u64) -> u64 {
         let last = self.count_up_to(seq).checked_sub(1);

@@ -486,7 +486,7 @@ impl SessionService for InMemorySessionService {
             return Ok(None);
         };
         loop {
-            // Other calls get their turn in between.
+            // The lock is released after each step, so that other calls get their turn.
             let mut app = write(&app);
             let Some(stored) = app.session_mut(key).filter(|stored| !stored.is_expired(|| self.now_micros())) else {
                 return Ok(None);
@@ -498,7 +498,7 @@ impl SessionService for InMemorySessionService {
     }
 
     async fn hash_events(&self, _: usize) -> Result<u64> {
-        // They are computed when they are listed.
+        // Running hashes are computed when they are listed.
         self.check_open().map(|()| 0)
     }
 

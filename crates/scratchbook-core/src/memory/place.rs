@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::plan::query::ListPosition;
 use crate::session::SessionKey;
 
-/// A place, ordered as a [`ListPosition`] is, whose names are shared with the session's address.
+/// A place with the same order as [`ListPosition`]. It shares its names with the session's address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) micros: i64,

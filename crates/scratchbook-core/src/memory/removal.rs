@@ -6,8 +6,7 @@ use super::app::{App, User};
 use super::feed::Item;
 use crate::session::{Removal, RemovalKind};
 
-/// The positions in the feed of the removals of one address: that of the session or user itself, and that of its
-/// events.
+/// The positions in the feed at which a session or a user was removed, and at which a session's events were pruned.
 #[derive(Debug, Default)]
 pub(super) struct Removed {
     whole: Option<u64>,
@@ -15,7 +14,7 @@ pub(super) struct Removed {
 }
 
 impl App {
-    /// Adds a removal to the feed. It replaces an earlier one of the same address.
+    /// Adds a removal to the feed. It replaces earlier ones of its address; a pruning replaces only a pruning.
     pub(super) fn record(&mut self, position: u64, removal: Removal) {
         let Some(user_id) = removal.user.user_id().map(Arc::<str>::from) else {
             return;

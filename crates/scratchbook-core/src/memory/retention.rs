@@ -48,7 +48,7 @@ impl Stored {
         if count == 0 {
             return Ok(Vec::new());
         }
-        // The running hash goes on from the last pruned event.
+        // The running hash continues from the last pruned event.
         self.hash_events(count.saturating_sub(self.running.len()))?;
         let pruned: Vec<_> = self.entries.drain(..count).collect();
         let (begins, pruned_bytes) =

@@ -38,7 +38,7 @@ impl QuotaStore for InMemorySessionService {
             return Ok(Usage::default());
         };
         let app = read(&app);
-        // A session that cannot be forked is refused later.
+        // A fork of a missing session is refused later.
         let Some((user, stored)) = app.session(key) else {
             return Ok(Usage::default());
         };

@@ -24,7 +24,7 @@ use crate::state::{Change, MAX_KEY_BYTES, Scope, StateDelta};
 /// An event prepared for storage, with everything that is written with it except its number.
 ///
 /// If the delta has operations, the store first has to [resolve](Self::resolve) the event against the values that it
-/// finds. It has to apply the event's [update](Self::update) to the session that it finds.
+/// finds. If there is an [update](Self::update), the store applies it to the stored session.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Prepared {

@@ -102,14 +102,14 @@ impl Feed {
     }
 }
 
-/// Returns the rank of an entry among those of one commit.
+/// Returns the rank of an entry among the entries of its commit.
 fn rank(commit: &FeedCommit) -> usize {
     match commit {
         FeedCommit::State { owner: StateOwner::User { .. }, .. } => 1,
         FeedCommit::State { owner: StateOwner::App { .. }, .. } => 2,
         FeedCommit::Created { .. } => 3,
-        // If an event was erased with its user, the app's keys that it wrote stay as an entry of their own. They were
-        // read with the event, so the event has the highest rank.
+        // If an event was erased with its user, the app's keys that it wrote stay as an entry of their own. A reader
+        // has read these keys with the event, so the event has the highest rank.
         FeedCommit::Event { .. } | FeedCommit::Removed(_) => 4,
     }
 }
@@ -163,7 +163,7 @@ impl std::fmt::Display for FeedPlace {
             usize::MAX => write!(f, "{}.all", self.position)?,
             taken => write!(f, "{}.{taken}", self.position)?,
         }
-        // After the position `since` the field has no effect any more.
+        // Once the position has reached `since`, the field has no effect.
         if self.since > self.position { write!(f, "~{}", self.since) } else { Ok(()) }
     }
 }

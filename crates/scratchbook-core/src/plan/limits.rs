@@ -370,10 +370,10 @@ fn too_large(message: String) -> Error {
 pub(crate) fn state_bytes<'a>(state: impl Iterator<Item = (&'a str, &'a Value)>) -> Result<u64> {
     let mut bytes = 0;
     for (name, value) in state {
-        // A colon, and a comma or a brace.
+        // A colon, and a comma or the closing brace.
         bytes += text_length(name, "a key")? + text_length(value, "a value")? + 2;
     }
-    // The first has a brace before it.
+    // The opening brace.
     Ok(if bytes == 0 { 0 } else { bytes + 1 })
 }
 

@@ -1,8 +1,8 @@
 //! For stores of your own: descriptions of reads and writes, computed before a store is involved.
 //!
-//! A store carries out these descriptions in one commit or in one snapshot, and decides nothing itself; this is how all
-//! stores keep the same promises. The example `custom_store` is a complete store built on them, which passes the
-//! conformance suite. A new version of this crate may add to them, and a store then has to support the additions.
+//! A store carries out these descriptions in one commit or in one snapshot, and decides nothing itself; this is how
+//! all stores keep the same promises. The example `custom_store` is a complete store built on them, which passes the
+//! conformance suite. A new version of this crate may add descriptions, which a store then has to support.
 
 #[doc(hidden)]
 pub mod artifact;

@@ -61,8 +61,8 @@ impl EventQuery {
         })
     }
 
-    /// Selects from the events of this query, in order, those that fit into a page of this many bytes: the first ones
-    /// after a number, otherwise the last ones.
+    /// Selects the events of this query that fit into a page of this many bytes, in order: for [`After`](Self::After)
+    /// the first ones, otherwise the last ones.
     #[must_use]
     pub fn fit(self, events: Events, page_bytes: Option<u64>) -> Events {
         let Some(bytes) = page_bytes else { return events };
@@ -97,9 +97,9 @@ impl EventQuery {
     }
 }
 
-/// Bounds for reading the last `count` events from a time on. If as many events match as the first bound says, a store
-/// searches by event number instead of by time, and no further back than the second bound. Both bounds grow only with
-/// `count`. `None` if all events are requested.
+/// Bounds for reading the last `count` events from a time on. If the number of matching events reaches the first
+/// bound, a store searches by event number and not by time, and no further back than the second bound. Both bounds
+/// grow only with `count`. `None` if all events are requested.
 pub fn since_bounds(count: usize) -> Option<(usize, usize)> {
     Some((count.checked_mul(4)?, count.checked_mul(64)?))
 }
@@ -275,7 +275,7 @@ impl ListQuery {
         }
     }
 
-    /// Returns the position after which the page begins; the first page has one as well.
+    /// Returns the position after which the page begins; for the first page, a position before all sessions.
     pub fn start(&self) -> ListPosition {
         let micros = match self.order {
             ListOrder::OldestFirst => i64::MIN,

@@ -100,8 +100,8 @@ struct CachedUsage {
     is_stale: bool,
 }
 
-/// Room reserved for a write. The reservation belongs to the write, because the caller may leave early. It is released
-/// when it is dropped without being [kept](Self::keep).
+/// Room reserved for a write. The reservation belongs to the write, because the caller may drop its future early. It
+/// is released when it is dropped without being [kept](Self::keep).
 #[derive(Debug, Default)]
 pub struct Reservation {
     totals: Vec<Arc<Total>>,
@@ -300,7 +300,7 @@ async fn reserve_for<S: QuotaStore + ?Sized>(
             if !is_new && total.refresh(store, owner, NEWLY).await? {
                 is_new = true;
             } else if store.remove_expired(EXPIRED_AT_ONCE).await? > 0 {
-                // Expired sessions used the room.
+                // Removing expired sessions may have made room.
                 break;
             } else {
                 return Err(error);

@@ -236,7 +236,7 @@ impl PreparedState {
     }
 }
 
-/// Returns the scopes of which a check needs all keys for these changes. Without a check it returns `None` at once.
+/// Returns the scopes whose keys a check needs completely for these changes; `None` if there is no check.
 fn needed(check: Option<&Arc<dyn StateCheck>>, changes: &[KeyChange]) -> Option<impl Iterator<Item = Scope>> {
     let check = check?;
     let needs = move |scope: Scope| changes.iter().any(|c| c.scope == scope && check.needs_scope(scope, &c.name));
@@ -285,7 +285,7 @@ fn resolve_changes(
     if refusal.keys.is_empty() && refusal.impossible.is_none() { Ok(resolved) } else { Err(refusal) }
 }
 
-/// Returns the delta with the results of its operations, in the order in which it was written.
+/// Returns the delta with the results of its operations, with its keys in the order of `delta`.
 fn resolved_delta(delta: &StateDelta, changes: &[KeyChange]) -> Result<StateDelta> {
     let mut resolved = StateDelta::new();
     for (key, _) in delta.iter() {

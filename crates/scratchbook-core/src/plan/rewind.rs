@@ -26,7 +26,7 @@ type Versions = BTreeMap<String, u64>;
 struct RewindTarget {
     /// The session's own keys before the invocation's first event.
     state: OwnKeys,
-    /// The versions of artifacts before it, and now.
+    /// The versions of artifacts before that event, and now.
     then: Versions,
     now: Versions,
     /// Artifacts whose earlier versions were recorded in pruned events.

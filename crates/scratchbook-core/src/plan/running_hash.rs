@@ -16,12 +16,12 @@ pub const SESSION: &str = "scratchbook:s1:";
 /// The first bytes of what is hashed for an event. With them, an event takes two blocks of SHA-256.
 pub const EVENT: &str = "scratchbook:e1:";
 
-/// How many events are given a running hash in one commit, because other writes wait.
+/// For how many events one commit computes running hashes: other writes wait meanwhile.
 pub const HASHED_AT_ONCE: usize = 500;
 
 impl RunningHash {
-    /// Returns the running hash before a session's first event, which only depends on its address: the SHA-256 of
-    /// [`SESSION`] and, for the app, the user and the session's id, the length in 8 bytes (big-endian) and the text.
+    /// Returns the running hash before a session's first event. It is the SHA-256 of [`SESSION`] and, for each id in
+    /// the session's address (app, user, session), its length in 8 bytes (big-endian) and its text.
     #[must_use]
     pub fn start(key: &SessionKey) -> Self {
         let mut hash = Sha256::new_with_prefix(SESSION);
@@ -50,7 +50,7 @@ impl RunningHash {
     ///
     /// # Errors
     ///
-    /// `DataCorrupted` with the place if the bytes are not such a hash.
+    /// `DataCorrupted` with the place if the bytes are not a running hash.
     pub fn stored(bytes: Option<&[u8]>, place: impl Fn() -> String) -> Result<Option<Self>> {
         let hash = |bytes: &[u8]| match bytes.try_into() {
             Ok(bytes) => Ok(Self::new(bytes)),
@@ -79,7 +79,7 @@ pub fn event_text_hash(event: &Event) -> Result<[u8; 32]> {
     Ok(text_hash(&json::to_text(event, "the event")?))
 }
 
-/// The row with the state from which a session's events are folded, as far as it concerns the running hash.
+/// The parts of a session's initial-state row that concern the running hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoredStart {
     /// The number of the last pruned event.
@@ -101,20 +101,20 @@ impl StoredStart {
     }
 }
 
-/// Where the events of a session that have no running hash begin, and the running hash before them.
+/// The place after which a session's events have no running hash, and the running hash up to that place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unhashed {
     /// The number of the last event that has a running hash or was pruned.
     pub after: u64,
     pub hash: RunningHash,
-    /// Whether this is the beginning of the running hash, which is to be stored beside the session's initial state.
+    /// Whether the running hash begins with `hash`, which then has to be stored beside the session's initial state.
     pub is_start: bool,
 }
 
 impl Unhashed {
-    /// Finds the place from the session's row, which has `head` up to the event `hashed`, and its stored start.
+    /// Finds the place from the stored start and the session's row, whose `head` is the hash up to the event `hashed`.
     ///
-    /// If the events before it were pruned without leaving their running hash, it begins as that of a new session does.
+    /// If events were pruned without keeping their running hash, the running hash begins again as in a new session.
     #[must_use]
     pub fn find(key: &SessionKey, hashed: u64, head: Option<RunningHash>, start: StoredStart) -> Self {
         if hashed > start.base
@@ -133,7 +133,7 @@ impl Unhashed {
 mod tests {
     use super::*;
 
-    /// What is stored in databases and noted by people: a change of these would make all of it worthless.
+    /// Databases store these hashes and people note them: if the computation changed, none of them could be verified.
     #[test]
     fn the_running_hash_stays_what_it_is() {
         let key = SessionKey::new("app", "alice", "s").unwrap();

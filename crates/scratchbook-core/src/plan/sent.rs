@@ -18,7 +18,7 @@ pub(crate) struct Completed {
     time: bool,
 }
 
-/// A checked and completed event of which no text is written, for a store that keeps none. Its delta has no operations.
+/// A checked and completed event without its text, for a store that keeps no texts. Its delta has no operations.
 #[derive(Debug)]
 pub(crate) struct UnwrittenEvent {
     /// The event, with id and timestamp and without `temp:` keys.
@@ -71,9 +71,10 @@ impl Completed {
         Ok(completed)
     }
 
-    /// Returns the SHA-256 of the event's text as it is stored, and of its text as it was sent. Both can be continued.
+    /// Returns the SHA-256 of the event's text as it is stored, and of its text as it was sent. Both hashers accept
+    /// more bytes.
     ///
-    /// The two texts only differ at their ends, so what they share is hashed once.
+    /// The two texts only differ at their ends, so their common beginning is hashed once.
     pub(crate) fn hash(self, event: &Event, text: &str) -> Result<(Sha256, Sha256)> {
         if self == (Self { id: false, time: false }) {
             let hash = Sha256::new_with_prefix(text);
@@ -85,7 +86,7 @@ impl Completed {
             let start = Sha256::new_with_prefix(start);
             return Ok((start.clone().chain_update(stored.text()?), start.chain_update(sent.text()?)));
         }
-        // Unknown fields come after the end.
+        // Here unknown fields follow the id and the timestamp.
         let mut event = event.clone();
         (event.id, event.timestamp) = (sent.id.to_owned(), sent.timestamp);
         Ok((Sha256::new_with_prefix(text), Sha256::new_with_prefix(json::to_text(&event, "the event")?)))
@@ -128,7 +129,7 @@ mod tests {
         events
     }
 
-    /// However the two hashes are computed, they are those of the two texts.
+    /// However the two hashes are computed, they equal the hashes of the two whole texts.
     #[test]
     fn an_event_is_hashed_as_it_was_sent_and_as_it_is_stored() {
         for event in events() {

@@ -22,7 +22,7 @@ capabilities! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
     #[non_exhaustive]
     pub enum Capability {
-        /// Events have numbers, and a session has the number of its last event even if only a part of it is read.
+        /// Events have numbers, and a session has the number of its last event even if only a part was read.
         Numbers,
         /// Idempotent appends: an event that is appended again is recognized.
         Replays,

@@ -55,8 +55,8 @@ use crate::state::Scope;
 /// # Ok(()) }
 /// ```
 pub trait StateCheck: fmt::Debug + Send + Sync + 'static {
-    /// Whether a change to this key, whose name has no prefix, can only be checked with all keys of its scope. The
-    /// store then reads them, which costs as much as reading that scope.
+    /// Whether a check of a change to this key needs all keys of its scope; `name` has no prefix. The store then reads
+    /// these keys, which costs as much as reading the scope.
     fn needs_scope(&self, scope: Scope, name: &str) -> bool;
 
     /// Accepts or refuses a write.

@@ -204,9 +204,9 @@ pub trait SessionServiceExt: SessionService {
         verify::session(self, key, None).await
     }
 
-    /// Does the same as [`verify_session`](Self::verify_session), and proves that the session's log is the one of a
-    /// running hash that was noted earlier, or begins with it. [`Verified::noted`] is the number of the last event of
-    /// the noted log.
+    /// Does the same as [`verify_session`](Self::verify_session), and proves that the session's log is, or begins
+    /// with, the log whose running hash was noted earlier. [`Verified::noted`] is the number of the last event of the
+    /// noted log.
     ///
     /// # Errors
     ///

@@ -396,7 +396,7 @@ impl Session {
         }
         let index = self.events.len() - later.len();
         self.events.insert(index, Arc::clone(event));
-        // An iterator that skips the events before would visit each of them.
+        // To skip earlier events, an iterator would visit each of them.
         let following = (index..self.events.len()).filter_map(|index| self.events.get(index)?.seq);
         for number in following {
             if number == self.seen.seq() + 1 {

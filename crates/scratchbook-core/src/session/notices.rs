@@ -41,7 +41,7 @@ struct Shared {
     followers: Mutex<HashMap<u64, Vec<Follower>>>,
     /// The number of waiters of both kinds.
     waiting: AtomicUsize,
-    /// Counts notices, so that every moment is unique.
+    /// Counts notices, so that each notice has a unique moment.
     clock: AtomicU64,
 }
 
@@ -232,7 +232,7 @@ pub(super) struct NoticeTime {
 }
 
 impl NoticeTime {
-    /// Whether this is the same time as the other time or a later time of the same store.
+    /// Whether this time equals the other or is later, in the same store.
     pub(super) fn covers(&self, other: &Self) -> bool {
         Weak::ptr_eq(&self.of, &other.of) && self.at >= other.at
     }

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::error::{Error, Result};
 
-/// The running hash of a session: a SHA-256 over its first event, its second event, and so on to one of them. Two logs
+/// The running hash of a session: a SHA-256 over its events in order, from the first event up to one of them. Two logs
 /// with the same running hash have the same events in the same order.
 ///
 /// Note it down, outside of the database, to prove later that a log still begins with the same events
@@ -95,7 +95,7 @@ pub struct EventHashes {
     /// The number of the last event that has a running hash. Later events, which an older program has appended, have
     /// none until [`hash_events`](super::SessionService::hash_events) has filled it in.
     pub hashed: u64,
-    /// The running hash in the session's row, if the store keeps it there as well: that of the event `hashed`.
+    /// The running hash up to the event `hashed` in the session's row, if the store keeps it there as well.
     pub head: Option<RunningHash>,
     /// The hashes of the events of this page.
     pub events: Vec<EventHash>,

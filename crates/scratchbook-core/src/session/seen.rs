@@ -87,8 +87,8 @@ impl Seen {
         self.logs
     }
 
-    /// Returns the last write to a key that was seen; the key is passed with its prefix. For a key of the session, the
-    /// result is the number of an event. For a key of the user or the app, it is a position in the owner's log.
+    /// Returns the last seen write to a key, given with its prefix. For a key of the session, the result is the number
+    /// of an event. For a key of the user or the app, it is a position in the owner's log.
     #[must_use]
     pub fn place(&self, key: &str) -> u64 {
         let scope = in_scope(key, self.seq, self.logs);

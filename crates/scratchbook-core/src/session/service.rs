@@ -31,7 +31,7 @@ use crate::state::{StateDelta, StateMap};
 ///   the later commit wins. Operations are applied one commit after the other, so that every operation counts.
 ///   Optimistic locking is available on request ([`AppendOptions::conflict`]).
 /// - **Idempotent appends**: appending an event whose id and content are already in the session returns the stored
-///   event and changes nothing; with different content it is `AlreadyExists`.
+///   event and changes nothing; if the content differs, the call fails with `AlreadyExists`.
 /// - **`temp:` keys are never stored**, neither in state nor in events.
 /// - **Isolated**: all data is addressed by app, user and session, and no call reads or changes the data of another
 ///   address.
@@ -59,8 +59,8 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// `AlreadyExists` if the user has a session with this id, or, [if
     /// requested](CreateSessionConfig::with_id_unique_in_app), if any user of the app has one; nothing changes then.
     /// `InvalidArgument` for invalid ids, keys or values. `PayloadTooLarge` and `ResourceExhausted` if a
-    /// [`Limits`](crate::plan::limits::Limits) value of the store is exceeded. Also the errors of appending its initial
-    /// events, and those of its [check](CreateSessionConfig::check).
+    /// [`Limits`](crate::plan::limits::Limits) value of the store is exceeded. Also the errors of appending the
+    /// initial events, and of the [check](CreateSessionConfig::check).
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session>;
 
     /// Reads a session, or the requested part of it; `None` if it does not exist.
@@ -148,10 +148,10 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     ///
     /// A partial event is returned unchanged and not stored. If an event has no id or no timestamp, this call sets it.
     ///
-    /// The operations in its delta are applied to the values found in the commit; the event that is stored and returned
-    /// contains their results, as values and removals. Before that, changes of `temp:` keys are dropped, including
-    /// operations and guards on such keys. A retry is recognized by the event as it was sent, and is answered before
-    /// anything is checked. So its operations are not applied again.
+    /// The operations in its delta are applied to the values found in the commit; the event that is stored and
+    /// returned contains their results, as values and removals. Before that, changes of `temp:` keys are dropped,
+    /// including operations and guards on such keys. A retry is recognized by the event as it was sent. It is answered
+    /// before guards, conflicts and checks are evaluated, and its operations are not applied again.
     ///
     /// # Errors
     ///
@@ -163,7 +163,7 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// - `InvalidArgument` for invalid ids, keys, values or timestamps, and for an update that the session cannot have;
     /// - `PayloadTooLarge` and `ResourceExhausted` if a [`Limits`](crate::plan::limits::Limits) value of the store is
     ///   exceeded; `ResourceExhausted` also if the store's queue stays full;
-    /// - the errors of its [check](AppendOptions::check).
+    /// - the errors of the [check](AppendOptions::check).
     ///
     /// After an error nothing is changed.
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed>;
@@ -192,7 +192,7 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// - `Conflict` and `FailedPrecondition` for guards and operations, as in [`append`](Self::append);
     /// - `PayloadTooLarge` and `ResourceExhausted` if a [`Limits`](crate::plan::limits::Limits) value of the store is
     ///   exceeded;
-    /// - the errors of its [check](PutStateOptions::check);
+    /// - the errors of the [check](PutStateOptions::check);
     /// - `InvalidArgument` for invalid names or values;
     /// - `Unavailable` if the connection to a server was lost and it is unknown whether the state was changed. A retry
     ///   adds a second entry to the log, and applies operations such as an increment a second time.
@@ -262,9 +262,9 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// `DataCorrupted` names a row that cannot be read.
     async fn list_event_hashes(&self, key: &SessionKey, after: u64, limit: usize) -> Result<Option<EventHashes>>;
 
-    /// Computes the running hash of events that have none: those from before an upgrade, and those that an older
-    /// program has appended. Computes at most `limit` hashes and returns how many it has computed; 0 if every event has
-    /// one. After an interruption, call this again.
+    /// Computes missing running hashes: of events stored before an upgrade, and of events appended by an older
+    /// program. Computes at most `limit` hashes and returns how many it has computed; 0 if none is missing. After an
+    /// interruption, call this again.
     ///
     /// # Errors
     ///

@@ -35,7 +35,7 @@ pub struct Verified {
     /// How many of the session's events the running hash does not cover, because an older program has appended them, or
     /// [`hash_events`](SessionService::hash_events) has not reached them yet.
     pub unhashed: u64,
-    /// The number of the event up to which the running hash was the noted one, if one was given.
+    /// If a noted running hash was given, the number of the event up to which the running hash equals it.
     pub noted: Option<u64>,
 }
 

@@ -12,14 +12,14 @@ const PAGE: usize = 1_000;
 pub(super) struct HashedEvents {
     /// The running hash up to the last event that has one.
     pub(super) running: Option<RunningHash>,
-    /// How many events have none.
+    /// How many events have no running hash.
     pub(super) unhashed: u64,
-    /// The number of the event up to which it was the noted one.
+    /// The number of the event up to which the running hash equals the noted one.
     pub(super) noted: Option<u64>,
 }
 
-/// Verifies the events up to a number, and that one of the running hashes is the noted one. A store without running
-/// hashes has nothing to verify.
+/// Verifies the events up to a number and, if a hash was noted, that one of the running hashes equals it. A store
+/// without running hashes has nothing to verify.
 pub(super) async fn verify<S: SessionService + ?Sized>(
     service: &S,
     key: &SessionKey,
@@ -46,7 +46,7 @@ pub(super) async fn verify<S: SessionService + ?Sized>(
 struct Chain<'a> {
     key: &'a SessionKey,
     sought: Option<&'a RunningHash>,
-    /// The number of the last pruned event, and of the last event that had a running hash when this began.
+    /// The number of the last pruned event, and of the last event that had a running hash when the verification began.
     base: u64,
     hashed: u64,
     /// The last event, and the running hash up to the last event that has one, with that event's number.
@@ -116,7 +116,7 @@ impl<'a> Chain<'a> {
         if self.seq < last {
             return Err(wrong(key, self.seq + 1, "is missing"));
         }
-        // Unless events were appended in the meantime.
+        // If events were appended in the meantime, the row has a later hash.
         if page.last == last
             && page.hashed == self.running_at
             && let (Some(head), Some(running)) = (page.head, self.running)

@@ -52,7 +52,7 @@ impl Watched {
     }
 
     /// Follows only changes of keys with this prefix, including the scope: `user:cart`, `app:`, or `step` for a
-    /// session's own.
+    /// session's own keys.
     #[must_use]
     pub fn with_key_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
@@ -301,7 +301,7 @@ async fn page<T: SessionService + ?Sized>(
     Ok(PageRead { page, is_last: false })
 }
 
-/// The position in a session's events. They are numbered without gaps, so that the store's feed is not needed.
+/// A position among a session's events. Events are numbered without gaps, so that the store's feed is not needed.
 #[derive(Debug)]
 struct SessionPosition<'a> {
     seq: u64,

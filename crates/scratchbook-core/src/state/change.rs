@@ -76,7 +76,7 @@ fn follow(key: &str, mut first: Vec<Operation>, more: Vec<Operation>) -> Result<
     Ok(Change::Apply(first))
 }
 
-/// Removes the set or removal at the end of the operations.
+/// Removes and returns the set or removal at the end of the operations, if there is one.
 fn known(operations: &mut Vec<Operation>) -> Option<Change> {
     match operations.pop()? {
         Operation::Set(value) => Some(Change::Set(value)),

@@ -101,7 +101,7 @@ fn operand(key: &str, value: &impl Serialize) -> Result<Value> {
     to_value(value).map_err(|e| e.context(format!("the value for '{key}'")))
 }
 
-/// The same in builder style.
+/// The same operations in builder style.
 impl StateDelta {
     /// Works like [`increment`](Self::increment), in builder style.
     ///

@@ -57,7 +57,7 @@ pub fn fold<'a>(initial: Map<String, Value>, deltas: impl IntoIterator<Item = &'
 /// A session's own keys, each with the number of the event that wrote it.
 pub(crate) type OwnKeys = BTreeMap<String, (u64, Value)>;
 
-/// Returns the keys as left by an event. The earlier writer of each key is unknown.
+/// Returns the keys after an event, which counts as their writer, because the earlier writers are unknown.
 pub(crate) fn own_keys(seq: u64, state: Map<String, Value>) -> OwnKeys {
     state.into_iter().map(|(name, value)| (name, (seq, value))).collect()
 }

@@ -182,7 +182,7 @@ impl State {
         self.update(StateDelta::new().with_merge_patch(key, patch)?)
     }
 
-    /// Sets a key when the delta is committed, unless it exists then.
+    /// Sets a key when the delta is committed, if the key is absent then.
     ///
     /// # Errors
     ///
@@ -191,7 +191,7 @@ impl State {
         self.update(StateDelta::new().with_set_if_absent(key, value)?)
     }
 
-    /// Refuses the commit unless the key has this value then.
+    /// Adds a guard, which refuses the commit unless the key then has this value.
     ///
     /// # Errors
     ///
@@ -200,7 +200,7 @@ impl State {
         self.update(StateDelta::new().with_expect(key, value)?)
     }
 
-    /// Refuses the commit unless the key is absent then.
+    /// Adds a guard, which refuses the commit unless the key is then absent.
     ///
     /// # Errors
     ///

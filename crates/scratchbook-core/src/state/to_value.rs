@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::json;
 use crate::json::MAX_DEPTH;
 
-/// Converts anything that serializes to a JSON value.
+/// Converts any serializable value to a JSON value.
 ///
 /// # Errors
 ///

@@ -16,7 +16,7 @@ pub fn damaged(place: impl std::fmt::Display) -> Error {
 
 /// Reads JSON text written by this library.
 pub fn json<T: DeserializeOwned>(text: &str, place: impl Fn() -> String) -> Result<T> {
-    // Its line and column are kept; serde_json's message could quote a value, so it is left out.
+    // The error's line and column are kept; serde_json's message could quote a value, so it is left out.
     serde_json::from_str(text).map_err(|e| {
         let at = format!("line {}, column {}", e.line(), e.column());
         damaged(place()).with_source(Error::corrupted(format!("malformed JSON at {at}")))

@@ -118,8 +118,8 @@ impl NewSession {
     }
 }
 
-/// Returns the smallest text after all texts with a prefix; `None` without one. Texts are compared by their bytes,
-/// which gives the same order as comparing characters.
+/// Returns the smallest text after all texts with a prefix; `None` if there is no such text. Texts are compared by
+/// their bytes, which gives the same order as comparing characters.
 pub fn prefix_end(prefix: &str) -> Option<String> {
     let mut rest = prefix.chars();
     while let Some(last) = rest.next_back() {

@@ -41,10 +41,10 @@ pub struct StateChange {
     pub version: u64,
     /// The value written; `None` for a removal.
     pub value: Option<Value>,
-    /// The session and the number of the event that wrote it, 0 for the session's creation; `None` for a write outside
-    /// of any session.
+    /// The session and the number of the event that wrote the key, 0 for the session's creation; `None` for a write
+    /// outside of any session.
     pub origin: Option<(SessionKey, u64)>,
-    /// The event's id; empty if no event wrote it.
+    /// The event's id; empty if no event wrote the key.
     pub event_id: String,
     /// The author of the change.
     pub author: String,
@@ -53,8 +53,8 @@ pub struct StateChange {
 }
 
 impl StateChange {
-    /// Creates a change as read from a store. For store implementations, including your own, as are the `with_`
-    /// methods.
+    /// Creates a change as read from a store. This and the `with_` methods are for store implementations, including
+    /// your own.
     #[must_use]
     pub fn new(position: u64, name: impl Into<String>, version: u64, value: Option<Value>) -> Self {
         let (name, event_id, author) = (name.into(), String::new(), String::new());

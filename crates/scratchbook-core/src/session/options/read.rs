@@ -82,7 +82,7 @@ impl GetSessionConfig {
     /// the first events are kept, otherwise the last. [`Session::seq`](crate::session::Session::seq) shows whether
     /// there are more.
     ///
-    /// A state of more than 64 MiB is then refused.
+    /// A read with this limit is refused if the state has more than 64 MiB.
     #[must_use]
     pub fn with_page_bytes(mut self, page_bytes: u64) -> Self {
         self.page_bytes = Some(page_bytes);

@@ -42,7 +42,7 @@ pub struct AppendOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConflictMode {
-    /// The append never fails: deltas merge key by key, and the later commit wins a key.
+    /// Concurrent commits are no conflict: deltas merge key by key, and for each key the later commit wins.
     #[default]
     Merge,
     /// Optimistic locking per key: the append fails if a key that the delta names, even only in a guard, was written
