@@ -35,7 +35,7 @@ Work = Callable[[Any], Awaitable[float]]
 
 
 def load() -> str:
-    """The load averages of the last minute, five and fifteen."""
+    """The load averages of the last one, five and fifteen minutes."""
     return " ".join(f"{average:.2f}" for average in os.getloadavg())
 
 
@@ -54,7 +54,7 @@ async def made(service: Any, app: str, events: int = 0) -> Any:
 
 
 async def append_one(service: Any, times: int = 150) -> float:
-    """Appends a second, one after the other."""
+    """Appends events one by one, and returns the appends per second."""
     session = await made(service, "one")
     events = [event(n) for n in range(times)]
     begun = time.perf_counter()
@@ -64,7 +64,7 @@ async def append_one(service: Any, times: int = 150) -> float:
 
 
 async def insist(service: Any, session: Any, one: Event) -> None:
-    """Appends; tries again if the service gives up because others hold the file for too long, as google-adk's do."""
+    """Appends an event, and tries again if the service gives up on a locked file, as google-adk's services do."""
     while True:
         try:
             await service.append_event(session, one)
@@ -76,7 +76,7 @@ async def insist(service: Any, session: Any, one: Event) -> None:
 
 
 async def append_sixteen(service: Any, times: int = 25) -> float:
-    """Appends a second, with sixteen sessions at the same time."""
+    """Appends to sixteen sessions at the same time, and returns the appends per second."""
     sessions = [await made(service, "sixteen") for _ in range(16)]
     events = [[event(n) for n in range(times)] for _ in sessions]
 
@@ -90,7 +90,7 @@ async def append_sixteen(service: Any, times: int = 25) -> float:
 
 
 def get(session_of: dict[int, Any], config: GetSessionConfig | None, times: int) -> Work:
-    """Reads a second, of an existing session."""
+    """Returns the work that reads an existing session and returns the reads per second."""
 
     async def work(service: Any) -> float:
         session = session_of[id(service)]
@@ -106,7 +106,7 @@ def get(session_of: dict[int, Any], config: GetSessionConfig | None, times: int)
 
 
 async def compare(name: str, ours: Any, theirs: Any, work: Work, target: float, rounds: int) -> bool:
-    """Lets both do some work in turns, and shows the result."""
+    """Lets both services do some work in turns, and shows the result."""
     numbers: tuple[list[float], list[float]] = ([], [])
     for _ in range(rounds):
         for service, taken in zip((ours, theirs), numbers, strict=True):

@@ -50,13 +50,13 @@ impl Artifacts {
 
 #[pymethods]
 impl Artifacts {
-    /// Creates the artifacts of a store. They share the store's connection, which the first call of either opens.
+    /// Creates the artifacts of a store. Both use one connection, which the first call to either opens.
     #[new]
     fn new(store: &Store) -> Self {
         Self { opened: store.opened() }
     }
 
-    /// Returns the version.
+    /// Saves a version and returns its number.
     fn save(
         &self,
         py: Python<'_>,
@@ -73,7 +73,7 @@ impl Artifacts {
         })
     }
 
-    /// A version, or the newest. An invalid name is treated as the name of a missing artifact.
+    /// Loads a version, or the newest one. An invalid name is treated as the name of a missing artifact.
     #[pyo3(signature = (address, name, version=None))]
     fn load(&self, py: Python<'_>, address: Address, name: String, version: Option<u64>) -> PyResult<Call> {
         self.call(py, address, move |artifacts, key| async move {

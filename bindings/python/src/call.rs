@@ -21,13 +21,13 @@ use crate::shape::Answer;
 
 /// The interval at which a waiting thread checks for an interrupt.
 const SIGNALS: Duration = Duration::from_millis(50);
-/// How long a loop that nobody wakes blocks at most.
+/// The maximum time for which a loop that nobody wakes is blocked.
 const TURN: Duration = Duration::from_millis(5);
 
 type Ending = Pin<Box<dyn Future<Output = Result<Answer>> + Send>>;
 
 thread_local! {
-    /// Whether a call that is awaited in this thread blocks it instead.
+    /// Whether awaiting a call blocks this thread.
     static WAITS: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -48,9 +48,10 @@ enum Begun {
     Waits(Ending),
 }
 
-/// The result of a method of `Store`: `await` it in a coroutine, or `wait()` for it in any thread. Once.
+/// The result of a method of `Store`: `await` it in a coroutine, or `wait()` for it in any thread, but only once.
 ///
-/// The call starts only then. Cancelling the wait does not cancel the call: its outcome is unknown then.
+/// The call starts when it is awaited or waited for. Cancelling the wait does not cancel the call, but its outcome is
+/// then unknown.
 #[pyclass(frozen, module = "scratchbook._scratchbook")]
 pub(crate) struct Call {
     future: Mutex<Option<Ending>>,
@@ -67,7 +68,7 @@ impl Call {
         future.ok_or_else(|| PyRuntimeError::new_err("this call was awaited already; make another one"))
     }
 
-    /// Runs as far as possible on this thread, often to the end: then no other thread is needed.
+    /// Runs the call on this thread as far as possible. Often it ends there, and then no other thread is needed.
     fn begin(&self, py: Python<'_>, mut future: Ending) -> Begun {
         detached(py, || {
             let _runtime = self.handle.enter();
@@ -105,7 +106,7 @@ impl Call {
             if WAITS.get() {
                 return Ready::with(py, self.wait_inside(py)?);
             }
-            // First, so that a call that nobody can await does not start.
+            // The loop is looked up first, so that a call that nobody can await does not start.
             let running = Port::running_loop(py)?;
             match self.begin(py, self.take()?) {
                 Begun::Ended(answer) => Ready::with(py, value(py, answer)?),
@@ -148,8 +149,8 @@ fn value(py: Python<'_>, answer: Result<Answer>) -> PyResult<Py<PyAny>> {
     answer.map_err(|error| exception(py, &error))?.into_python(py)
 }
 
-/// A call that another thread completes; if it is awaited, it is polled between the turns of the loop, which nobody
-/// wakes.
+/// A call that another thread completes. Nobody wakes the loop, so an awaited call is polled between the turns of the
+/// loop.
 #[pyclass(frozen)]
 struct Sent(Mutex<Receiver<Result<Answer>>>);
 

@@ -9,6 +9,6 @@ use pyo3::prelude::*;
 #[pyfunction]
 pub(crate) fn run_command(py: Python<'_>, arguments: Vec<OsString>) {
     let code = py.detach(|| scratchbook_cli::run(arguments));
-    // It ends here, without Python: threads of the command may still wait for a lock or an answer.
+    // The process ends here, without Python: threads of the command may still wait for a lock or an answer.
     process::exit(code.into())
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 
-/// How many threads are inside.
+/// How many threads have passed the gate and not left yet.
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
 
 static IS_CLOSED: AtomicBool = AtomicBool::new(false);
@@ -56,7 +56,7 @@ pub(crate) fn ends() -> bool {
     ENDS.get()
 }
 
-/// Called by `atexit`.
+/// Closes the gate and waits until all threads have left; called by `atexit`.
 #[pyfunction]
 pub(crate) fn before_exit(py: Python<'_>) {
     ENDS.set(true);
@@ -92,7 +92,7 @@ fn leave() -> bool {
     was_inside
 }
 
-/// A thread inside, counted once however often it has entered.
+/// A thread that has passed the gate. It is counted once, however often it has entered.
 struct Inside {
     is_outermost: bool,
 }

@@ -19,10 +19,10 @@ pub(crate) struct Opened {
     /// The process of the first call.
     process: OnceLock<u32>,
     store: OnceCell<Store>,
-    /// Watches of its sessions, which read together.
+    /// Watches of the store's sessions, which share their reads.
     watches: OnceLock<Watches<Arc<dyn SessionService>>>,
     is_closed: AtomicBool,
-    /// Held until the store is closed, if it is a file.
+    /// Held until the store is closed, if the store is a file.
     file: Mutex<Option<OpenFile>>,
 }
 
@@ -82,8 +82,8 @@ impl Opened {
         self.store().await.map(drop)
     }
 
-    /// The result of a call about a session. Of all things that may be missing, only the session itself is
-    /// distinguished: a program may create it again, but not a missing event or database.
+    /// Returns the result of a call about a session. Only a missing session gets an answer of its own, because a
+    /// program may create it again. Other missing things are errors.
     pub(crate) async fn told_of(&self, key: &SessionKey, ended: Result<Answer>) -> Result<Answer> {
         let Some(store) = self.store.get() else { return ended };
         match ended {
@@ -117,8 +117,8 @@ fn closed() -> Error {
     Error::new(ErrorKind::FailedPrecondition, "the service was closed; make another")
 }
 
-/// A store that the child of a fork releases is its parent's: it is leaked, since closing it would wait for threads
-/// that do not exist.
+/// Leaks a store that the child of a fork has from its parent, since closing it would wait for threads that do not
+/// exist.
 pub(crate) fn let_go(opened: Arc<Opened>) {
     if opened.process.get().is_some_and(|opened_by| *opened_by != process::id()) {
         std::mem::forget(opened);

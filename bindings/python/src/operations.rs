@@ -4,7 +4,7 @@ use scratchbook::state::Operation;
 use scratchbook::{Result, StateDelta, json};
 use serde_json::{Map, Value};
 
-/// The operations in a text as a delta; those of one key are applied in order.
+/// Parses the operations in a text as a delta. The operations of one key are applied in order.
 pub(crate) fn delta(text: &[u8]) -> Result<StateDelta> {
     let keys: Map<String, Value> = json::from_slice(text).map_err(|e| e.context("the operations"))?;
     let mut delta = StateDelta::new();

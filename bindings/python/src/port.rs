@@ -76,7 +76,7 @@ impl Port {
 
 #[pymethods]
 impl Port {
-    /// Completes the futures; called by their loop. One that fails does not delay the others.
+    /// Completes the futures; called by their loop. A future that fails does not delay the others.
     fn __call__(&self, py: Python<'_>) {
         visited(py, || {
             for (waiter, answer) in mem::take(&mut *self.lock()) {

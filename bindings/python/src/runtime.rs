@@ -13,16 +13,16 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::ending;
 
-/// Enough for waiting on sockets; SQLite has its own threads.
+/// The number of threads. Two are enough to wait on sockets, and SQLite has its own threads.
 const THREADS: usize = 2;
 
-/// Only locked by threads that are attached to the interpreter, so never by another one while `os.fork` runs.
+/// Only threads that are attached to the interpreter lock this, so no other thread holds the lock while `os.fork` runs.
 static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
 
 /// How many SQLite files are open in this process.
 static FILES: AtomicUsize = AtomicUsize::new(0);
 
-/// How many were open when this process was forked from its parent.
+/// How many SQLite files were open when this process was forked from its parent.
 static INHERITED_FILES: AtomicUsize = AtomicUsize::new(0);
 
 /// The runtime of this process, created if there is none yet.
@@ -37,17 +37,17 @@ pub(crate) fn handle(_: Python<'_>) -> PyResult<Handle> {
     Ok(handle)
 }
 
-/// Called first in the child of a fork: it forgets its parent's runtime, whose threads it does not have.
+/// Called first in the child of a fork: the child forgets its parent's runtime, whose threads it does not have.
 #[pyfunction]
 pub(crate) fn after_fork(_py: Python<'_>) {
     let mut runtime = RUNTIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    // Dropping it would wait for its threads.
+    // Dropping the runtime would wait for its threads.
     std::mem::forget(runtime.take());
     ending::reset();
     INHERITED_FILES.fetch_add(FILES.swap(0, Ordering::Relaxed), Ordering::Relaxed);
 }
 
-/// Refuses a store that another process has opened, which is a parent before a fork.
+/// Refuses a store that another process has opened: a parent before a fork.
 pub(crate) fn check_process(opened_by: u32) -> PyResult<()> {
     if opened_by == process::id() {
         return Ok(());
@@ -58,8 +58,8 @@ pub(crate) fn check_process(opened_by: u32) -> PyResult<()> {
     )))
 }
 
-/// Refuses a SQLite file in a process whose parent had one open at the fork: SQLite assumes that it holds the parent's
-/// locks.
+/// Refuses a SQLite file in a process whose parent had a SQLite file open at the fork: SQLite would take the parent's
+/// locks for its own.
 pub(crate) fn check_file() -> PyResult<()> {
     if INHERITED_FILES.load(Ordering::Relaxed) == 0 {
         return Ok(());
@@ -70,7 +70,7 @@ pub(crate) fn check_file() -> PyResult<()> {
     ))
 }
 
-/// A SQLite file that is open in this process, until it is dropped.
+/// A SQLite file, which counts as open in this process until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     process: u32,

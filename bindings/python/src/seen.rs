@@ -11,11 +11,11 @@ use crate::ending::visited;
 use crate::error::exception;
 
 /// How many numbers beyond a gap are kept. A gap that exists only because appends of one copy ended out of order is
-/// closed long before; a gap from another writer's event is never closed.
+/// closed long before this limit; a gap from another writer's event is never closed.
 const MOST_BEYOND: usize = 256;
 
-/// The places up to which everything was seen, keys that were seen further, and events beyond a gap: those that the
-/// holder wrote itself.
+/// What a copy has seen: the places up to which it has seen everything, the keys that it has seen further, and the
+/// events beyond a gap, which its holder wrote.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Seen {
@@ -24,7 +24,7 @@ pub(crate) struct Seen {
     user: u64,
     #[serde(default)]
     app: u64,
-    /// When the session was created, which distinguishes it from a later one with its id.
+    /// When the session was created. The time distinguishes the session from a later one with the same id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     created: Option<f64>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -33,7 +33,7 @@ pub(crate) struct Seen {
     own: BTreeSet<u64>,
 }
 
-/// What an append has written, and how far its writer has seen by that.
+/// What an append has written, and the places at which it was committed.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Written {
     seq: u64,
@@ -49,17 +49,17 @@ impl Written {
         Self { seq, user: committed.logs.user, app: committed.logs.app, keys }
     }
 
-    /// For Python to pass to [`advance`].
+    /// The text that Python passes to [`advance`].
     pub(crate) fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 }
 
-/// What a copy has seen after a write by its holder. It starts from the copy's current state: several appends may be
-/// running, and their answers come in any order.
+/// What a copy has seen after a write by its holder. `seen` is what the copy has seen now, because several appends may
+/// be running, and their answers come in any order.
 ///
-/// Returns that, how many of the copy's own events come after the written one (`None` if the copy has it already), and
-/// the written keys for which the copy already has a later value.
+/// Returns what the copy has seen, how many of the copy's own events come after the written one (`None` if the copy has
+/// that event already), and the written keys for which the copy already has a later value.
 #[pyfunction]
 pub(crate) fn advance(py: Python<'_>, seen: &str, written: &str) -> PyResult<(String, Option<usize>, Vec<String>)> {
     let advanced = || {
@@ -81,7 +81,7 @@ impl Seen {
         Self { seq: seen.seq(), user, app, created, ..Self::default() }
     }
 
-    /// From the text that Python kept.
+    /// Parses the text that Python kept.
     pub(crate) fn read(text: &str) -> Result<Self> {
         json::from_str(text).map_err(|e| e.context("what the session has seen; keep it as it was given"))
     }
@@ -109,7 +109,7 @@ impl Seen {
         (!is_known).then(|| self.own.range(seq..).count())
     }
 
-    /// The keys of a write for which the copy has that value or a later one.
+    /// The keys of a write for which the copy has the written value or a later one.
     fn known_later(&self, written: &Written) -> Vec<String> {
         let is_known = |key: &&String| {
             let known = self.keys.get(*key).copied().unwrap_or_default();

@@ -32,7 +32,7 @@ pub(crate) enum Answer {
 pub(crate) struct Appended {
     /// `stored`, `replayed` or `partial`.
     pub(crate) outcome: &'static str,
-    /// What its writer has seen by it.
+    /// What was written and where, as text for `advance`.
     pub(crate) written: String,
     /// The results of operations, as JSON; `None` if there were none.
     pub(crate) changes: Option<Vec<u8>>,

@@ -82,7 +82,7 @@ impl Store {
         scratchbook::store::without_password(self.opened.uri())
     }
 
-    /// Waits, for callers that try again after a while.
+    /// Waits for some time. Callers use this before they try again.
     fn pause(&self, py: Python<'_>, seconds: f64) -> PyResult<Call> {
         self.call(py, |_| async move {
             tokio::time::sleep(Duration::try_from_secs_f64(seconds).unwrap_or_default()).await;
@@ -107,7 +107,7 @@ impl Store {
         })
     }
 
-    /// With the last `num_recent_events`, those from a time on, or those with a number above one.
+    /// Reads a session with its last events, its events from a time on, or its events with a number above `after_seq`.
     #[pyo3(signature = (address, num_recent_events=None, after_timestamp=None, after_seq=None))]
     fn get(
         &self,
@@ -168,7 +168,7 @@ impl Store {
         })
     }
 
-    /// Unknown fields inside the event's actions and content are `kept` or `refused`.
+    /// Appends an event. Unknown fields inside its actions and content are `kept` or `refused`.
     #[pyo3(signature = (address, event, conflict, seen=None, operations=None, unknown="kept"))]
     #[expect(clippy::too_many_arguments, reason = "they are a call's from Python")]
     fn append(
@@ -249,7 +249,7 @@ impl Store {
         })
     }
 
-    /// The number of an event by its id, searched from the last one back.
+    /// Finds the number of an event by its id, searching back from the last event.
     fn seq_of(&self, py: Python<'_>, address: Address, event_id: String) -> PyResult<Call> {
         self.session_call(py, address, |store, key| async move { seq_of(&store, &key, &event_id).await })
     }
@@ -281,7 +281,7 @@ impl Store {
         })
     }
 
-    /// Returns the id of the event that does it.
+    /// Rewinds a session, and returns the event that records this.
     fn rewind(&self, py: Python<'_>, address: Address, before_invocation_id: String) -> PyResult<Call> {
         self.session_call(py, address, move |store, key| async move {
             let event = store.rewind(&key, &before_invocation_id).await?;

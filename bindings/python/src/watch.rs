@@ -35,7 +35,7 @@ struct Shared {
     reader: watch::Sender<Reader>,
 }
 
-/// The waiting reader. If its loop cancels the wait, it continues here until the next reader comes.
+/// The waiting reader. If its loop cancels the wait, the reader continues here until the next reader comes.
 #[derive(Default)]
 struct Reader {
     number: u64,
@@ -44,7 +44,8 @@ struct Reader {
 
 struct Reading {
     feed: scratchbook::session::Watch<Arc<dyn SessionService>>,
-    /// How many entries it has returned, and the last of them: the reader that got it may have been cancelled.
+    /// How many entries were returned, and the last one. It may have to be returned again, because the reader that got
+    /// it may have been cancelled.
     given: u64,
     last: Vec<u8>,
 }
@@ -72,7 +73,7 @@ impl Drop for Watch {
 
 #[pymethods]
 impl Watch {
-    /// Starts, which otherwise the first request for an entry does.
+    /// Starts the watch. Otherwise the first request for an entry starts it.
     fn start(&self, py: Python<'_>) -> PyResult<Call> {
         self.call(py, |shared| async move {
             let ended = shared.begin().await.map(|_| Answer::Nothing);

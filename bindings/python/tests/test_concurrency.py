@@ -100,7 +100,7 @@ async def test_strict_refuses_who_has_not_seen_the_last_event(uri: str, app: str
         with pytest.raises(StaleSessionError) as caught:
             await service.append_event(second, late)
         assert isinstance(caught.value, ValueError) and caught.value.is_retryable
-        # The text that programs search for which are older than this class of google-adk.
+        # Programs that are older than this class of google-adk search for this text.
         assert str(caught.value).count("modified in storage") == 1
         assert str(copy.copy(caught.value)) == str(caught.value)
         assert second.events == [] and second.state == {} and late.actions.state_delta == {"b": 1, "temp:t": 1}
@@ -195,7 +195,7 @@ async def test_a_copy_that_stays_behind_for_long_costs_no_more_for_it(app: str) 
 async def test_a_retry_after_a_lost_answer_is_not_stale(uri: str, app: str, conflict: Any) -> None:
     async with ScratchbookSessionService(uri, conflict=conflict) as service:
         session = await service.create_session(app_name=app, user_id="u")
-        # Stored, although this copy never got the answer.
+        # The event is stored, although this copy never got the answer.
         sent = keyed({"n": 1, "user:n": 1})
         await service.append_event(await again(service, session), sent.model_copy(deep=True))
         await service.append_event(session, sent)
@@ -209,7 +209,7 @@ async def test_a_refresh_brings_what_others_did_in_its_place(service: Any, app: 
     other = await again(service, session)
     await service.append_event(session, keyed({"a": 1}, id="1"))
     await service.append_event(other, keyed({"a": 2}, id="2"))
-    # Beyond a gap.
+    # This event comes after one that the copy has not seen.
     await service.append_event(session, keyed({"b": 3, "temp:t": 1}, id="3"))
     assert [event.id for event in session.events] == ["1", "3"] and session.state == {"a": 1, "b": 3, "temp:t": 1}
     first = session.events[0]
@@ -270,7 +270,7 @@ async def test_an_append_that_is_waited_for_does_not_wait_for_the_loop_that_stan
         session = await service.create_session(app_name=app, user_id="u")
         other = asyncio.ensure_future(service.append_event(session, keyed({"k": 1})))
         await asyncio.sleep(0)
-        # Stored in the meantime, and not applied to the copy yet.
+        # The event is stored in the meantime, and not applied to the copy yet.
         time.sleep(0.3)
         begun = time.monotonic()
         with pytest.raises(StaleSessionError):

@@ -85,7 +85,7 @@ async def test_an_append_to_a_missing_session_is_google_adks_session_not_found_e
     with pytest.raises(SessionNotFoundError) as caught:
         await service.append_event(session, lost)
     assert isinstance(caught.value, ValueError) and isinstance(caught.value, scratchbook.NotFoundError)
-    # After an error neither has changed.
+    # After an error, neither the session nor the event has changed.
     assert session.events == [] and session.state == {} and lost.actions.state_delta == {"a": 1, "temp:t": 2}
 
 
@@ -114,7 +114,7 @@ async def test_an_append_changes_the_callers_objects_as_google_adks_does(service
     assert session.events == [appended] and session.events[0] is appended
     assert session.state["n"] == 2 and session.state["temp:t"] is delta["temp:t"] and session.state["user:x"] is None
     assert session.last_update_time == 1_795_194_011.5
-    # Without temp: keys, and no longer the caller's dict.
+    # The delta has no temp: keys, and is no longer the caller's dict.
     assert appended.actions.state_delta == {"n": 2, "user:x": None} and "temp:t" in delta
     stored = await again(service, session)
     assert stored.state == {"n": 2, "user:x": None} and stored.last_update_time == session.last_update_time
@@ -236,7 +236,7 @@ async def test_a_retry_changes_nothing_and_another_event_of_its_id_is_refused(se
     await service.append_event(session, keyed({"n": 2}))
     await service.append_event(session, once)
     assert [e.actions.state_delta for e in session.events] == [{"n": 1}, {"n": 2}] and session.state == {"n": 2}
-    # With another copy, which does not have it yet: as after a lost answer.
+    # This copy does not have the event yet, as after a lost answer.
     stored = await again(service, session, num_recent_events=0)
     await service.append_event(stored, once.model_copy(deep=True))
     assert stored.events == [once]
@@ -253,7 +253,7 @@ async def test_events_whose_id_repeats_are_kept_where_that_is_asked_for(uri: str
             await service.append_event(session, keyed({"n": n}, id="same"))
         stored = await again(service, session)
         assert [(e.id, e.actions.state_delta["n"]) for e in stored.events] == [("same", n) for n in range(4)]
-        # A retry still is one.
+        # A retry still counts as a retry.
         for repeated in (session.events[0], session.events[2], stored.events[2]):
             await service.append_event(stored, repeated)
         assert len((await again(service, session)).events) == len(stored.events) == 4
@@ -291,7 +291,7 @@ async def test_the_sync_twins_do_the_same(service: Any, app: str) -> None:
         service.delete_session_sync(app_name=app, user_id="u", session_id="s")
         assert service.get_session_sync(app_name=app, user_id="u", session_id="s") is None
 
-    # Within an event loop, which it blocks, and in a thread without one.
+    # Works within an event loop, which it blocks, and in a thread without an event loop.
     work()
     await asyncio.to_thread(work)
 

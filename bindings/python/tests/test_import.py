@@ -73,7 +73,7 @@ async def test_a_database_of_google_adks_is_brought_over_whole(kind: str, tmp_pa
         assert done == {"sessions": 3, "events": 6, "skipped": 0, "refused": []}
         await check(service, app)
         assert await service.get_user_state(app_name=app, user_id="u3") == {"kept": True}
-        # Again, after the session continued here.
+        # Imports again, after a value was changed here.
         await service.put_state({"x": 100}, app_name=app, user_id="u2", author="us")
         assert (await service.import_adk(source, app_name=app))["skipped"] == 3
         assert await service.get_user_state(app_name=app, user_id="u2") == {"x": 100}
@@ -187,7 +187,7 @@ async def test_what_no_store_could_hold_is_left_out_by_itself_and_told(
     assert [event.id for event in session.events][:2] == ["good", "last"]
     assert session.state == {"fine": 1, "a": 2, "c": 1, "user:x": 1}
     await service.verify(session)
-    # Again: the session exists, and what is left out is reported again.
+    # Imports again: the session exists, and what is left out is reported again.
     assert (await service.import_adk(source, app_name=app))["skipped"] == 1
 
 
@@ -213,7 +213,7 @@ async def test_a_value_that_is_too_large_is_left_out_by_itself(limit: str, size:
 
 
 async def test_a_user_of_whose_state_nothing_is_known_has_none(app: str) -> None:
-    """google-adk before 2.2 shows a user like this who has sessions in a database and no state."""
+    """google-adk before 2.2 returns this for a user who has sessions in a database and no state."""
 
     class Old:
         async def list_sessions(self, *, app_name: str) -> Any:
@@ -230,7 +230,7 @@ async def test_what_was_removed_since_an_import_stays_so(service: Any, app: str)
     gone = await source.create_session(app_name=app, user_id="v", session_id="t", state={"user:kept": 1})
     await source.delete_session(app_name=app, user_id="v", session_id=gone.id)
     await service.import_adk(source, app_name=app)
-    # Also of a user without a session.
+    # The state of a user without a session is imported too.
     assert await service.get_user_state(app_name=app, user_id="v") == {"kept": 1}
     for key in ("user:x", "app:y"):
         await service.remove((app, "u", "s"), key)

@@ -36,7 +36,7 @@ async def session(service: Any, app: str) -> Any:
 async def test_operations_act_on_what_is_stored_and_move_the_callers_copy_on(service: Any, session: Any) -> None:
     copy = await service.get_session(app_name=session.app_name, user_id="u", session_id="s")
     assert await service.increment(session, "step") == 4
-    # With a copy that has not seen it.
+    # This copy has not seen the increment.
     assert await service.increment(copy, "step", 2.5) == 6.5
     assert await service.increment(copy, "app:new", -3) == -3
     assert await service.append_to(session, "log", {"a": 1}) == [{"a": 1}]
@@ -201,7 +201,7 @@ async def test_a_watch_hears_of_writes_by_others_and_loses_none_when_it_is_cance
             waiting = asyncio.ensure_future(anext(watch))
             await asyncio.sleep(0.001 * (pauses % 5))
             waiting.cancel()
-            # Cancelled before an entry came, or just too late.
+            # The wait is cancelled before an entry came, or just too late.
             entries += [
                 entry for entry in await asyncio.gather(waiting, return_exceptions=True) if isinstance(entry, dict)
             ]

@@ -19,7 +19,7 @@ def test_it_has_types_a_licence_and_no_tests() -> None:
     assert {"scratchbook/py.typed", "scratchbook/_scratchbook.pyi", "scratchbook/adk.py"} <= set(files)
     assert any(file.endswith("licenses/LICENSE") for file in files)
     assert not any("test" in file or "bench" in file for file in files)
-    # It would contain the name of the build folder.
+    # A bill of materials would contain the name of the build folder.
     assert not any("sbom" in file for file in files)
 
 
@@ -39,7 +39,7 @@ def test_it_has_the_command() -> None:
     [script] = metadata.distribution("scratchbook").entry_points.select(group="console_scripts")
     assert (script.name, script.value) == ("scratchbook", "scratchbook.__main__:main")
     asked = subprocess.run([sys.executable, "-m", "scratchbook", "--version"], capture_output=True, text=True)
-    # These tests run on a package that was built without it, and on one that is shipped.
+    # These tests run on a package that was built without the command, and on the shipped package.
     without = asked.returncode == 1 and "was built without the command" in asked.stderr
     assert without or asked.stdout == f"scratchbook {scratchbook.__version__}\n", asked
 

@@ -62,7 +62,7 @@ def test_calls_start_no_threads(uri: str, app: str) -> None:
         return before, most
 
     before, most = asyncio.run(work())
-    # As many as connections, or readers of a file; not one per call.
+    # There are as many threads as connections, or readers of a file, and not one per call.
     assert most - before <= 8
     wait(service.close())
 
@@ -100,7 +100,7 @@ def test_a_call_that_was_cancelled_harms_no_later_one(uri: str, app: str) -> Non
             await asyncio.sleep(0)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        # The outcome of each is unknown, but each is whole.
+        # It is unknown which of these calls were carried out, but none was carried out in part.
         number = await service.increment((app, "u", session["id"]), "n")
         assert 1 <= number <= 21
         verified = await service.verify(session)
@@ -204,7 +204,7 @@ asyncio.run(main())
 
 
 def test_an_interpreter_ends_while_threads_have_just_woken_it(shared_uri: str) -> None:
-    # Which of both is first depends on chance: run many at once, so that processors are scarce.
+    # Chance decides whether the end or the wake-up comes first: run many at once, so that processors are scarce.
     with ThreadPoolExecutor(8) as threads:
         assert {done.stderr for done in threads.map(lambda _: run(ENDS, shared_uri), range(48))} == {""}
 

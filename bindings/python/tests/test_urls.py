@@ -105,7 +105,7 @@ def test_a_file_may_be_opened_for_reading_alone(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(scratchbook.NotFoundError):
         wait(scratchbook.SessionService("sqlite:///sessions.db?mode=rw").open())
     writer = scratchbook.SessionService("sqlite:///sessions.db")
-    # As google-adk's service is asked to create its tables.
+    # google-adk's service creates its tables in the same call.
     wait(writer.prepare_tables())
     assert (tmp_path / "sessions.db").exists()
     wait(writer.create_session(app_name="a", user_id="u", session_id="s"))

@@ -162,7 +162,7 @@ async def test_a_removed_key_leaves_the_callers_state_too(service: Any, app: str
     assert session.state == {"c": 3} == await stored(service, app)
     await service.remove(session, "c")
     assert session.state == {} == await stored(service, app)
-    # As an initial value it means nothing.
+    # REMOVED is not allowed as an initial value.
     with pytest.raises(scratchbook.InvalidArgumentError):
         await service.create_session(app_name=app, user_id="u", state={"a": REMOVED})
 

@@ -23,8 +23,8 @@ const SMALL: u64 = 64 << 10;
 /// while its answer is written. With shared places, two requests could wait for each other.
 static ANSWERS: LazyLock<Heavy> = LazyLock::new(|| Heavy::with(processors().max(2), None));
 
-/// The threads for large requests. Parsing or writing megabytes can take a tenth of a second, for which it would block
-/// a worker. With separate threads, the operating system schedules such requests beside the workers.
+/// The threads for large requests. Parsing or writing megabytes can take a tenth of a second, and would block a worker
+/// for that time. With separate threads, the operating system schedules such requests beside the workers.
 #[derive(Clone, Debug)]
 pub(crate) struct Heavy {
     places: Arc<Semaphore>,
@@ -134,7 +134,7 @@ impl WorkerPermit {
     }
 }
 
-/// Computes a part of an answer off the workers, when a place is free.
+/// Computes a part of an answer on a separate thread, when a place is free.
 ///
 /// # Errors
 ///

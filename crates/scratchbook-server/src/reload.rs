@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use scratchbook::{Error, ErrorKind, Result};
 use zeroize::Zeroizing;
 
-/// How often files are checked at most.
+/// The minimum time between two checks of the files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A value made from the contents of files.

@@ -223,9 +223,10 @@ impl ServerBuilder {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` if two apps or two plugins have the same name, or an app's name is invalid; if no surface is served, or the
-    /// dev interface without ADK's surface, which it calls; if an expression for origins is invalid; if a file of the
-    /// login or of TLS is invalid, or the dev interface is not in its folder. Also the errors of reading these files.
+    /// `InvalidArgument` if two apps or two plugins have the same name, or an app's name is invalid; if no surface is
+    /// served, or the dev interface without ADK's surface, which it calls; if an expression for origins is invalid; if
+    /// a file of the login or of TLS is invalid, or the dev interface is not in its folder. Also the errors of reading
+    /// these files.
     pub fn build(self) -> Result<Server> {
         check_surfaces(&self.surfaces, self.dev_ui.as_ref())?;
         let surfaces = self.surfaces;
@@ -324,7 +325,7 @@ impl Server {
         }
     }
 
-    /// Returns all routes, to be served by your own server, also below a path of it.
+    /// Returns all routes for your own server, which may also serve them below one of its paths.
     ///
     /// [`run`](Self::run) limits connections and headers, serves TLS, and refuses to serve other machines without a
     /// login. Your own server has to do that itself.

@@ -1,4 +1,4 @@
-//! The surfaces of the server, their paths, and the layer that hides those that are switched off.
+//! The surfaces of the server, their paths, and the layer that hides the surfaces that are switched off.
 
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 /// The characters that are percent-encoded in a segment of a path.
 pub(crate) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Converts `appName` to `app_name`. Returns `None` if both are the same.
+/// Converts `appName` to `app_name`. Returns `None` if both names are the same.
 pub(crate) fn snake_case(name: &str) -> Option<String> {
     if !name.contains(|c: char| c.is_ascii_uppercase()) {
         return None;

@@ -15,7 +15,8 @@ use crate::surface::{self, Surface};
 use crate::v1::ApiError;
 use crate::vertex::GoogleError;
 
-/// Replaces the refusal of an inner layer by an error in the form of the surface, or a page. Headers that layers added stay.
+/// Replaces the refusal of an inner layer by an error in the form of the surface, or a page. Headers that layers added
+/// stay.
 pub(crate) async fn word_refusals(request: Request, next: Next) -> Response {
     let surface = Surface::of(request.uri().path());
     let is_page = surface::is_of_inspector(request.uri().path());

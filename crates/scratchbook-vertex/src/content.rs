@@ -66,8 +66,8 @@ pub(super) fn shown_grounding(mut grounding: Value) -> Value {
     grounding
 }
 
-/// Refuses grounding metadata and transcriptions that clients could not read: they are messages, with lists in some
-/// fields.
+/// Refuses grounding metadata and transcriptions that clients could not read. They have to be messages, and some fields
+/// have to be lists.
 pub(super) fn check_messages(event: &Event) -> Result<()> {
     const LISTS: [&str; 4] = ["groundingChunks", "groundingSupports", "webSearchQueries", "retrievalQueries"];
     for (name, value) in [

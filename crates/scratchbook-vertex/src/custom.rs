@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 /// A summary that replaces earlier events. ADK for TypeScript uses another form than the other ADKs.
 pub(super) const COMPACTION: &str = "_compaction";
 pub(super) const USAGE: &str = "_usage_metadata";
-/// The data of workflows in ADK for TypeScript: fields of the event, and actions. Nothing else is read from there, or
-/// the metadata would be another way to write the whole event.
+/// The data of workflows in ADK for TypeScript: fields of the event, and actions. Other fields are not read from there.
+/// Otherwise the metadata would be another way to write the whole event.
 const WORKFLOW: &str = "_workflow";
 const WORKFLOW_FIELDS: [&str; 4] = ["output", "route", "nodeInfo", "isolationScope"];
 const WORKFLOW_ACTIONS: [&str; 2] = ["agentState", "endOfAgent"];
@@ -32,7 +32,7 @@ pub(super) fn unpack(
         }
     }
     event.extend(custom.shift_remove(USAGE).map(|usage| ("usageMetadata".to_owned(), usage)));
-    // A value that is not an object belongs to somebody else.
+    // A value that is not an object belongs to another program.
     if let Some(Value::Object(workflow)) = custom.get_mut(WORKFLOW) {
         take(workflow, &WORKFLOW_FIELDS, event);
         take(workflow, &WORKFLOW_ACTIONS, actions);
@@ -42,7 +42,7 @@ pub(super) fn unpack(
     }
 }
 
-/// Moves the fields with these names. If the target already has another value, both stay.
+/// Moves the fields with these names. If the target already has another value, both values stay.
 fn take(from: &mut Map<String, Value>, names: &[&str], to: &mut Map<String, Value>) {
     for &name in names {
         if to.contains_key(name) && to.get(name) != from.get(name) {
@@ -93,7 +93,7 @@ mod tests {
         let event = json!({"output": [1], "route": "left", "nodeInfo": {"path": "a"}, "isolationScope": "s"});
         let actions = json!({"agentState": {"n": 1}, "endOfAgent": true});
         assert_eq!(unpacked(json!({"_workflow": workflow})), json!([{}, event, actions]));
-        // Nothing else of the event can be written in this way.
+        // No other field of the event can be written in this way.
         let more =
             json!({"output": 1, "content": {"parts": []}, "id": "e", "longRunningToolIds": ["c"], "actions": {}});
         let rest = json!({"content": {"parts": []}, "id": "e", "longRunningToolIds": ["c"], "actions": {}});

@@ -71,8 +71,8 @@ const MOST_LEVELS: usize = 120;
 /// The mark of an event that a client of this API has sent.
 const BROUGHT: &str = "vertex";
 
-/// Reads a `SessionEvent`. Its id is that of the whole event, if there is one. Fields that the whole event lacks are
-/// taken from the outer fields.
+/// Reads a `SessionEvent`. Its id is the id of the whole event, if there is a whole event. Fields that the whole event
+/// lacks are taken from the outer fields.
 ///
 /// ```
 /// use scratchbook::vertex::event_from_json;
@@ -140,9 +140,9 @@ fn read(value: Value, unknown: Unknown) -> Result<Event> {
     Ok(event)
 }
 
-/// Refuses unknown names in the outer messages, which the API defines. Values that are not such messages are not
-/// checked here, because the whole event may have another value for them. A content or a summary with the same value in
-/// the whole event is not checked either, because the whole event keeps all of it.
+/// Refuses unknown names in the outer content and summary, which are messages of the API. A value of another type is
+/// not checked here, because the whole event may have another value for it. A content or a summary that the whole event
+/// has with the same value is not checked either, because the whole event keeps all of it.
 fn check_known(beside: &Map<String, Value>, whole: &Map<String, Value>) -> Result<()> {
     fn compaction_of(event: &Map<String, Value>) -> Option<&Value> {
         event.get("actions")?.get("compaction")
@@ -195,8 +195,8 @@ pub fn mark_brought(event: &mut Event) {
     };
 }
 
-/// Returns the actions with ADK's names. Unknown actions are refused, unless the whole event has the same actions. In
-/// that case a newer client has sent its actions twice, and nothing is lost.
+/// Returns the actions with ADK's names. An unknown action that the whole event has with the same value is ignored: a
+/// newer client has sent the action twice, and nothing is lost. `unknown` says how other unknown actions are handled.
 fn actions(fields: &mut Message, whole: &Map<String, Value>, unknown: Unknown) -> Result<Map<String, Value>> {
     let Some(mut sent) = fields.take("actions") else { return Ok(Map::new()) };
     let known: Vec<_> = ACTIONS.iter().map(|(name, _)| name).chain(ADK_ACTIONS).copied().collect();
@@ -297,7 +297,7 @@ fn from_fields(
 /// store returns.
 pub fn event_to_json(event: &Event, name: impl Into<String>) -> Result<Value> {
     let raw = without_brought(fields_of(event)?);
-    // The outer fields are those of the API, which has no unknown fields.
+    // The outer fields are fields of the API, so unknown fields are left out of them.
     let known = match event.known() {
         Cow::Borrowed(_) => None,
         Cow::Owned(known) => Some(without_brought(fields_of(&known)?)),
@@ -431,7 +431,7 @@ mod tests {
         expected.actions.artifact_delta = [("g".to_owned(), 3)].into();
         expected.extra.clear();
         assert_eq!(read(value.clone()), expected);
-        // State changes are the outer ones, if there are any.
+        // The outer state changes are used, if there are any.
         value["actions"]["stateDelta"] = json!({});
         assert_eq!(read(value).actions.state_delta.len(), 1);
         let value =
@@ -453,7 +453,7 @@ mod tests {
         }
         let beside: Vec<_> = shown["actions"].as_object().unwrap().keys().collect();
         assert_eq!(beside, ["stateDelta", "artifactDelta", "transferAgent", "requestedAuthConfigs"]);
-        // An unknown name is refused, unless the whole event has it too.
+        // An unknown name is accepted only if the whole event has it too.
         let mut newer = sent;
         newer["actions"]["newer"] = json!(1);
         assert!(event_from_json(newer.clone()).unwrap_err().to_string().contains("\"newer\""));

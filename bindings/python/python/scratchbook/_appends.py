@@ -174,8 +174,9 @@ class Appends(Base[S, E]):
         return await self._core.append(address, with_own_id(text, event_id), conflict, seen, operations, self._unknown)
 
     async def _find_seen(self, session: S, delta: dict[str, Any]) -> str:
-        """The writes that a copy without a mark, such as a copy made from JSON, includes. This is decided by
-        google-adk's rule and by the copy's values, which show whether a key to be written has changed in the meantime.
+        """The writes that are included in a copy without a mark, such as a copy made from JSON. They follow from
+        google-adk's rule and from the copy's values, which show whether a key to be written has changed in the
+        meantime.
 
         Raises:
             StaleSessionError: an event after the copy's last one has updated the session, or a key to be written has

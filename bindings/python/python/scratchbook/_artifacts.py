@@ -50,8 +50,8 @@ class ScratchbookArtifactService(BaseArtifactService):
     runner = Runner(app_name="shop", agent=agent, session_service=sessions, artifact_service=artifacts)
     ```
 
-    Deleting a session deletes its artifacts; those of a user, whose names begin with `user:`, stay. A `session_id` of
-    `None` means the user, as with google-adk's service in files; the name is listed with `user:`.
+    Deleting a session deletes its artifacts. The artifacts of a user, whose names begin with `user:`, stay. A
+    `session_id` of `None` means the user, as with google-adk's service in files; the name is listed with `user:`.
     """
 
     def __init__(self, uri: _url.Url | Base[Any, Any], *, agents_dir: Any = None, per_agent: Any = None) -> None:
@@ -159,7 +159,7 @@ class ScratchbookArtifactService(BaseArtifactService):
         raise InputValidationError(f"more than {_MOST_REFERENCES} references lead on from one another: {reference}")
 
     async def list_artifact_keys(self, *, app_name: str, user_id: str, session_id: str | None = None) -> list[str]:
-        """Returns the names of the session's and the user's artifacts; without a session, of the user's."""
+        """Returns the names of the artifacts of the session and the user, or without a session those of the user."""
         address, _ = _place(app_name, user_id, session_id, "")
         names: list[str] = json.loads(await self._core.list(address))
         return [name for name in names if session_id is not None or name.startswith(USER)]

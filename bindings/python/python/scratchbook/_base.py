@@ -56,7 +56,7 @@ class Flight:
 
 
 class UnderWay:
-    """The copies of sessions for which an append was sent and its result is not applied yet."""
+    """The copies of sessions with an append that was sent and whose result is not applied yet."""
 
     def __init__(self) -> None:
         self._flights: dict[int, Flight] = {}

@@ -100,7 +100,7 @@ async def _session(core: Store, record: dict[str, Any], done: Imported, limits: 
     try:
         await _create(core, record)
     except ScratchbookError as error:
-        # Or an event's id occurs twice in the source.
+        # This error can also mean that an event's id occurs twice in the source.
         if isinstance(error, AlreadyExistsError) and await core.get(address, 0) is not None:
             done["skipped"] += 1
             return
@@ -215,7 +215,7 @@ async def _shared(core: Store, record: dict[str, Any], done: Imported) -> None:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether two values are equal. The sign of a zero is the event's: google-adk's file loses it in the state."""
+    """Whether two values are equal. The sign of a zero does not count: google-adk's file loses it in the state."""
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
     if isinstance(a, list) and isinstance(b, list):

@@ -87,7 +87,7 @@ def _artifacts(root: Path, app_name: str | None) -> Iterator[_Artifact]:
         for folder, below, _ in os.walk(root / base):
             below.sort()
             parts = Path(folder).relative_to(root / base).parts
-            # From a service that did not record its app.
+            # The folder is from a service that did not record its app.
             whole = parts if base == "apps" else (app_name or "", "users", *parts)
             if VERSIONS in below and (found := _parsed(whole, folder)):
                 below.remove(VERSIONS)

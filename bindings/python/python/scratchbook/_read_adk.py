@@ -63,7 +63,7 @@ async def records(
             if state is not None or user not in users:
                 users[user] = state or {}
         for user, state in sorted(users.items()):
-            # Before 2.2 google-adk does not return it: then the tables or the sessions show it.
+            # Before 2.2 google-adk does not return a user's state. Then the tables or the sessions show it.
             if hasattr(service, "get_user_state"):
                 state = await service.get_user_state(app_name=app, user_id=user)
             yield {"type": "state", "app": app, "user": user, "state": state}
@@ -105,8 +105,8 @@ def _value(column: Any) -> Any:
 
 
 async def _open(url: str) -> tuple[Any, dict[str, Any]]:
-    """The service that reads a database, and by app its users and its state, with each user's state if the service does
-    not return it."""
+    """The service that reads a database, and for each app its users and its state. Each user comes with its state if
+    the service does not return that."""
     from google.adk.sessions.database_session_service import DatabaseSessionService
     from google.adk.sessions.sqlite_session_service import SqliteSessionService
     from sqlalchemy import make_url, text

@@ -25,12 +25,12 @@ def run_command(arguments: list[str]) -> None:
     """Runs the command `scratchbook` and ends the process with its exit code; the first argument is its name."""
 
 def waits() -> bool:
-    """Whether a call that is awaited in this thread blocks it instead."""
+    """Whether awaiting a call blocks this thread."""
 
 def set_waits(waits: bool) -> None: ...
 def advance(seen: str, written: str) -> tuple[str, int | None, list[str]]:
     """What a copy has seen after a write by its holder; how many of the copy's events come after the written one,
-    `None` if the copy has it already; and the written keys for which the copy already has a later value."""
+    `None` if the copy has that event already; and the written keys for which the copy already has a later value."""
 
 @final
 class Call(Generic[_T]):

@@ -1,8 +1,8 @@
 """google-adk's tests that fail with our service in place of its `InMemorySessionService`, and why that is right."""
 
-# They compare the calls in a run's events with a helper that clears the ids in those events. The in-memory service has
-# kept these objects, so that the ids are gone from its history too, and the test's next message, an answer without an
-# id, finds "its" call. google-adk's SqliteSessionService fails here in the same way.
+# The tests of `_OWN_OBJECTS` compare the calls in a run's events with a helper that clears the ids in those events. The
+# in-memory service keeps the same objects, so the ids are gone from its history too. Then the test's next message, an
+# answer without an id, finds "its" call. google-adk's SqliteSessionService fails here in the same way.
 _OWN_OBJECTS = "counts on the store holding the very objects that a run gives out, and changes them there"
 _OWN_ATTRIBUTE = "looks into `InMemorySessionService.sessions`"
 _REPEATED_ID = "appends another event under an id that is there: refused, unless `keep_repeated_ids` is asked for"
@@ -26,4 +26,4 @@ DIFFERENCES = {
 }
 
 KEEPING = {name for name, why in DIFFERENCES.items() if why == _REPEATED_ID}
-"""Those of them that pass with `keep_repeated_ids`."""
+"""The tests in `DIFFERENCES` that pass with `keep_repeated_ids`."""

@@ -1,14 +1,15 @@
-"""google-adk's own tests on our session service: its contract tests over each of our stores, and its tests of runners,
-agents, flows and whatever else uses its service in memory, once as they are and once with ours in that one's place.
+"""google-adk's own tests on our session service: the contract tests on each of our stores, and the tests of runners,
+agents, flows and everything else that uses the in-memory service. These run once unchanged and once with our service
+instead.
 
 ```sh
 python run.py --adk CHECKOUT --package FOLDER
 ```
 
-CHECKOUT is a checkout of google-adk's repository, whose `tests/` its package does not have; FOLDER has our package
-unpacked. A virtual environment is made for the checkout and its requirements, some 2 GB, in `--folder`. The end is 0
-if all that fails with ours and not with google-adk's own is listed in `differences.py`, and all that is listed there
-fails. Servers for the contract tests are those of `SCRATCHBOOK_TEST_POSTGRES` and `SCRATCHBOOK_TEST_MYSQL`.
+CHECKOUT is a checkout of google-adk's repository, because the package does not have `tests/`. FOLDER has our package,
+unpacked. A virtual environment for the checkout and its requirements, some 2 GB, is made in `--folder`. The exit code
+is 0 if `differences.py` lists exactly the tests that fail with our service and not with google-adk's. The contract
+tests use the servers that `SCRATCHBOOK_TEST_POSTGRES` and `SCRATCHBOOK_TEST_MYSQL` name.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ RUNNERS = ("agents", "flows", "runners", "test_runners.py", "workflow")
 """The tests about runs from end to end."""
 
 USERS = ("InMemorySessionService", "InMemoryRunner", "testing_utils")
-"""Words in a test file elsewhere that uses the in-memory service, directly or through shared helpers."""
+"""Words in other test files that use the in-memory service, directly or through shared helpers."""
 
 Outcomes = dict[str, str]
 

@@ -1,12 +1,12 @@
-"""A pytest plugin that has google-adk's own tests meet our session service. `run.py` loads it into a google-adk
+"""A pytest plugin that runs google-adk's own tests on our session service. `run.py` loads it into a google-adk
 checkout's pytest; no file of the checkout is changed.
 
-- `--scratchbook=contract`: our service over every store joins those that the contract tests are held to.
-- `--scratchbook=swapped`: `InMemorySessionService`, wherever it is imported from, is ours on `memory:`.
+- `--scratchbook=contract`: the contract tests also run on our service over every store.
+- `--scratchbook=swapped`: our service on `memory:` replaces `InMemorySessionService`, wherever that is imported.
 - `--scratchbook=swapped-keeping`: the same with `keep_repeated_ids`.
-- `--scratchbook=own`: nothing is changed; what google-adk's own service comes to.
+- `--scratchbook=own`: nothing is changed, to get the outcomes of google-adk's own service.
 
-`--outcomes FILE` gets what became of each test, as JSON.
+`--outcomes FILE` gets the outcome of each test, as JSON.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _join_the_contract_tests() -> None:
 
     backends = [*_conformance.BACKENDS, *(_conformance._Backend(name, make) for name, make in _stores())]
 
-    # Like the fixture there, over a longer list: pytest has copied the original list.
+    # Like google-adk's fixture, but over a longer list, because pytest has copied the original list.
     @pytest.fixture(params=backends, ids=lambda backend: backend.name)
     async def session_service(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Any]:
         divergence = request.param.divergences.get(request.node.originalname)

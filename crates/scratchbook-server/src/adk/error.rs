@@ -49,7 +49,7 @@ impl From<Error> for AdkError {
 }
 
 impl SurfaceError for AdkError {
-    /// Decodes a name as ADK does, which decodes the whole path before it looks for the route. So a name with a slash
+    /// Decodes a name as ADK does: ADK decodes the whole path before it looks for the route. So a name with a slash
     /// results in another path, and an empty name matches no route.
     fn decode(_: &str, raw: &str) -> Result<String, Self> {
         let name = percent_decode_str(raw).decode_utf8_lossy().into_owned();

@@ -35,7 +35,7 @@ enum Replies {
     InPieces,
 }
 
-/// The body of a run. It is read only after the caller was checked against the user that it names.
+/// A request for a run. Its body is parsed only after a check that the caller may run agents for the named user.
 #[derive(Debug)]
 pub(super) struct AllowedRun(RunAgentRequest);
 

@@ -25,7 +25,7 @@ const MUCH_TOO_LARGE: u64 = 4;
 const OF_SESSION: &str = "ask for the last events alone by ?num_recent_events=N, or for pages of them at \
     /v1/apps/{app}/users/{user}/sessions/{session}/events";
 
-/// How often a read is tried, since the session may be created again or pruned in the meantime.
+/// How many times a read is tried, because the session may be created again or pruned during the read.
 const TRIES: u32 = 3;
 
 /// Returns a session with its last events, or with all events if no number is given. Returns `None` if there is no such

@@ -123,7 +123,7 @@ impl New<'_> {
     }
 }
 
-/// Checks the options as ADK does. Otherwise they are ignored, since they are for other session services of ADK.
+/// Checks the options as ADK does. The checked options are ignored, since they are for other session services of ADK.
 fn check_options(options: &Map<String, Value>) -> Result<(), AdkError> {
     let bound = ["app_name", "session_id", "state", "user_id"];
     let bound: Vec<_> = bound.into_iter().filter(|name| options.contains_key(*name)).collect();

@@ -11,7 +11,7 @@ use crate::heavy::off_worker;
 use crate::sse::SIGN_OF_LIFE;
 use scratchbook::agent::credentials::{has_marks, without_secrets_or_named};
 
-/// Texts with more bytes are searched off the workers.
+/// Texts with more bytes are searched on a separate thread, and not on a worker of the runtime.
 const LARGE: usize = 64 << 10;
 
 /// The beginning of a line with JSON in a frame.

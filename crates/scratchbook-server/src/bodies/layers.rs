@@ -1,4 +1,4 @@
-//! The layers that read a request's body whole, and move requests with large bodies off the workers.
+//! The layers that read a request's body whole, and answer requests with large bodies on separate threads.
 
 use std::time::Duration;
 
@@ -180,7 +180,7 @@ mod tests {
         let (app_state, router) = (server.app_state(), server.router());
         let everything = Held::default();
         everything.take_parsed(&app_state.room, app_state.limits.body_memory as u64).await.unwrap();
-        // One body of each kind for each of the places.
+        // There are at most four places for large work, so four bodies of each kind are sent.
         let zeros = vec!["0"; 90_000].join(",");
         let session = format!(r#"{{"state":{{"k":[{zeros}]}}}}"#);
         let run = format!(

@@ -147,8 +147,8 @@ impl Unread {
         }
     }
 
-    /// Does work whose duration depends on the size of the body: on the same thread, or off the workers if the body is
-    /// large.
+    /// Does work whose duration depends on the size of the body: on the same thread, or on a separate thread if the
+    /// body is large.
     async fn compute<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
         if !self.is_large || self.held.place().is_some() {
             return Ok(work());

@@ -19,7 +19,7 @@ use crate::limits::ServerLimits;
 /// The maximum size of a small body, in bytes. Larger bodies use the memory for large bodies.
 const SMALL: u64 = 1 << 20;
 
-/// If more accounts than this are remembered, those that hold no room are forgotten.
+/// If more accounts than this are remembered, the accounts that hold no room are forgotten.
 const SWEEP_FROM: usize = 1_024;
 
 /// The memory for bodies: a fifth for their bytes as they arrive, a fifth for parsed small bodies, and the rest for
@@ -85,7 +85,7 @@ impl Pool {
             let half = self.half(account);
             permits.extend(half.acquire_many_owned(wanted.min(self.size / 2)).await);
         }
-        // A body that needs more than the whole pool takes all of it, and then no other body has any.
+        // A body that needs more than the whole pool takes the whole pool. Then no other body has room.
         permits.extend(Arc::clone(&self.all).acquire_many_owned(wanted.min(self.size)).await);
         permits
     }
@@ -121,7 +121,7 @@ impl Held {
     ///
     /// # Errors
     ///
-    /// `Unavailable` if there is none in time.
+    /// `Unavailable` if no room is free in time.
     pub(crate) async fn take_bytes(&self, room: &Room, bytes: u64) -> Result<()> {
         self.take(&room.bytes, room.wait, bytes).await
     }

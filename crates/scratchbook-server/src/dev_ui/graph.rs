@@ -45,8 +45,8 @@ fn draw(agent: &dyn Agent, lines: &mut String) {
     // Writing to a string does not fail.
     let _ = writeln!(lines, "\t{name} [shape=ellipse label={}]", quoted(&format!("🤖 {}", agent.name())));
     for tool in tools(agent) {
-        // A node is named as the tool is in events, because the interface marks calls by this name. Tools of the same
-        // name share a node.
+        // A node has the name that the tool has in events, because the interface marks calls by this name. Tools of the
+        // same name share a node.
         let node = quoted(tool);
         let _ = writeln!(lines, "\t{node} [label={}]", quoted(&format!("🔧 {tool}")));
         let _ = writeln!(lines, "\t{name} -> {node} [style=dashed]");

@@ -66,13 +66,13 @@ impl Documents {
     }
 
     fn json(&self) -> Bytes {
-        // Our own document has strings as keys, so that writing it cannot fail.
+        // Our own document has strings as keys, so writing it cannot fail.
         self.json.get_or_init(|| serde_json::to_vec(&document(&self.surfaces)).unwrap_or_default().into()).clone()
     }
 
     fn page(&self) -> Bytes {
         let render = || {
-            // The text is our own JSON, so that reading it cannot fail.
+            // The text is our own JSON, so reading it cannot fail.
             let document = serde_json::from_slice(&self.json()).unwrap_or_default();
             page::page(&document).into_string().into()
         };

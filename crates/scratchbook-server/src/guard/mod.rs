@@ -151,7 +151,8 @@ impl Guard {
         self.host.as_deref().is_some_and(hosts::is_loopback)
     }
 
-    /// Returns the origin that this request was sent to. A proxy in front of the server reports it, or else the client.
+    /// Returns the origin that this request was sent to. A proxy in front of the server reports this origin; without a
+    /// proxy, the client does.
     fn own_origin(&self, headers: &HeaderMap) -> Option<String> {
         let first = |name: &str| {
             let value = headers.get(name)?.to_str().ok()?;

@@ -35,7 +35,7 @@ impl Origins {
             // The whole origin has to match.
             let regex = Regex::new(&format!(r"\A(?:{expression})\z"));
             all.matching.push(regex.map_err(|e| {
-                // The message draws the place over several lines; the last one has the reason.
+                // The message shows the place of the error on several lines; the last line has the reason.
                 let said = e.to_string();
                 let reason = said.lines().last().unwrap_or_default().trim_start_matches("error: ");
                 Error::invalid(format!("the allowed origin '{origin}' is no regular expression: {reason}"))

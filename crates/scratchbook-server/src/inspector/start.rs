@@ -21,7 +21,7 @@ const APPS: usize = 50;
 /// How many apps are read for a page at most, since some may not be shown to the caller.
 const LOOKS: usize = 500;
 
-/// A user id that sorts after all other users of an app: no id is longer.
+/// A user id that sorts after all other user ids of an app, because no id is longer.
 const LAST_USER: [char; 128] = [char::MAX; 128];
 
 /// Which apps are shown.
@@ -90,7 +90,8 @@ async fn names(app_state: &AppState, caller: &Caller, after: &str) -> Result<(Ve
     Ok((names, more))
 }
 
-/// Returns whether a caller may see an app with data. A caller that is restricted to a user without data there may not.
+/// Returns whether a caller may see an app with data. A caller that is restricted to a user sees only apps in which
+/// this user has a session.
 async fn is_shown(app_state: &AppState, caller: &Caller, app_name: &str) -> Result<bool> {
     Ok(caller.reaches_app(app_name)
         && (caller.user().is_none() || latest(app_state, caller, app_name).await?.is_some()))

@@ -47,7 +47,7 @@ pub(super) fn text_of(text: &str, most: usize) -> Cut {
     Cut { text: visible(shown).into_owned(), is_whole: end == text.len() }
 }
 
-/// Returns text in which invisible characters, and those that change the direction of the text, are written as escapes.
+/// Returns text in which invisible characters, and characters that change the text's direction, are written as escapes.
 pub(super) fn visible(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_unseen) {
         return Cow::Borrowed(text);

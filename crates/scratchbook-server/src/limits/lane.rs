@@ -139,7 +139,7 @@ impl<K: Eq + Hash + Clone> Lane<K> {
         inner.serve(&mut state);
         let of_account = state.lines.get(account).map_or(0, |line| line.waiting.len());
         let full = match (of_account, state.waiting) {
-            // The account has no waiting request left: this one is served.
+            // The account has no waiting request left, so this request is served.
             (0, _) => None,
             (waiting, _) if waiting > inner.waiting_share => Some(Full::OfAccount(waiting - 1)),
             (_, waiting) if waiting > inner.waiting => Some(Full::OfAll(waiting - 1)),

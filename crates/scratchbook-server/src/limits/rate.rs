@@ -16,7 +16,7 @@ use super::Network;
 use crate::access::{Caller, Identity, LoginName};
 use crate::refusal::Refused;
 
-/// If more callers than this are remembered, those with their full allowance are forgotten.
+/// If more callers than this are remembered, the callers with their full allowance are forgotten.
 const SWEEP_FROM: usize = 1_024;
 
 /// A rate of requests for each token or JWT subject, or for each address if callers do not log in.

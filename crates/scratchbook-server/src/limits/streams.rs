@@ -49,8 +49,8 @@ impl Streams {
         Arc::new(Self { most: limits.connections - limits.connections / 4, most_of_one, table: Mutex::default() })
     }
 
-    /// Opens a stream. If there is no room, the oldest stream of the login with the most streams ends, unless the login
-    /// that opens the stream has as many or only one less.
+    /// Opens a stream. If there is no room, the login with the most streams loses its oldest stream, if it has at least
+    /// two streams more than the login that opens this stream.
     ///
     /// # Errors
     ///

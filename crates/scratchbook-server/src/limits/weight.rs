@@ -102,8 +102,8 @@ impl Sizes {
     }
 }
 
-/// Returns whether a request searches a list, so that it may read much and return little. That is so for events by
-/// their times, for sessions by something other than their user, and for sessions in the order of their creation.
+/// Returns whether a request searches a list, so that it may read much and return little. Such requests ask for events
+/// by their times, for sessions by something other than their user, or for sessions in the order of their creation.
 fn searches(route: &str, uri: &Uri) -> bool {
     let is_of_events = route.ends_with("/{app}/sessions/{session}/events");
     if Surface::of(uri.path()) != Some(Surface::Vertex) || !(is_of_events || route.ends_with("/{app}/sessions")) {

@@ -39,7 +39,7 @@ pub(super) struct Connections {
 pub(crate) struct ConnectionHandle {
     connections: Arc<Connections>,
     id: u64,
-    /// How many requests have begun: the headers of each have arrived.
+    /// The number of requests whose headers have arrived.
     begun: AtomicU64,
     /// Whether the server has dropped a request's body although a part of it may still arrive.
     has_rest: AtomicBool,

@@ -18,7 +18,7 @@ use tokio::time::sleep;
 /// see whether the client still waits or has gone, so an answer that is ready in this time is sent.
 const AFTER_THE_END: Duration = Duration::from_millis(250);
 
-/// How often to check a client whose sent bytes have not all been read.
+/// How often to check a client that has sent bytes which were not read yet.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// A TCP connection; clones share it.
@@ -30,8 +30,8 @@ impl SharedStream {
         Self(Arc::new(stream))
     }
 
-    /// Waits until nobody waits for the answer to a read. That is at once if the connection is broken, and some time
-    /// later if the client has closed its side.
+    /// Waits until the client has gone: returns at once if the connection is broken, and some time after the client has
+    /// closed its side.
     pub(super) async fn gone(&self) {
         loop {
             match self.0.ready(Interest::READABLE | Interest::ERROR).await {

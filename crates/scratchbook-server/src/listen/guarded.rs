@@ -18,7 +18,7 @@ pub(super) struct Guarded<B: HttpBody> {
     then: Then,
 }
 
-/// The next step of a connection, which runs when this is dropped.
+/// The next step of a connection, which runs when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Then {
     line: Arc<ConnectionHandle>,
@@ -33,7 +33,7 @@ impl<B: HttpBody> Guarded<B> {
 
 impl<B: HttpBody> Drop for Guarded<B> {
     fn drop(&mut self) {
-        // An answer follows the body of a request alone.
+        // Only the body of a request is followed by an answer.
         if self.then.phase == Phase::Answering && !self.is_read && !self.body.is_end_stream() {
             self.then.line.leave_rest();
         }

@@ -28,7 +28,7 @@ impl<S> TimedHeaders<S> {
         Self { stream, line, time, arriving: None }
     }
 
-    /// Returns the time of the headers that arrive, if they are not complete.
+    /// Returns the timer of the arriving headers, if they are not complete yet.
     fn arriving(&mut self) -> Option<Pin<&mut Sleep>> {
         let (begun, time) = self.arriving.as_mut()?;
         (*begun == self.line.begun()).then_some(time.as_mut())

@@ -11,10 +11,9 @@ use scratchbook::{Error, ErrorKind, Result, RunRequest, SessionKey, json};
 use super::shares::{NoShare, Shares};
 use crate::access::Account;
 
-/// The lower bound of the limit on the bytes that runs in progress keep: for the runs themselves and their messages as
-/// JSON.
+/// The minimum value of the limit on the bytes that all runs in progress keep, including their messages as JSON.
 const BYTES: usize = 128 << 20;
-/// About how many bytes a run keeps in addition to its message, and how many bytes each place allows.
+/// About how many bytes a run keeps in addition to its message, and how many bytes each place adds to the limit.
 const RUN_BYTES: usize = 16 << 10;
 const PLACE_BYTES: usize = 4 * RUN_BYTES;
 

@@ -40,8 +40,8 @@ pub(super) struct ErrorBody {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Problem {
     /// The kind, for programs: `invalid_argument`, `not_found`, `already_exists`, `conflict`, `failed_precondition`,
-    /// `resource_exhausted`, `payload_too_large`, `unauthenticated`, `permission_denied`, `unavailable`, `unsupported`, `data_corrupted` or
-    /// `internal`.
+    /// `resource_exhausted`, `payload_too_large`, `unauthenticated`, `permission_denied`, `unavailable`, `unsupported`,
+    /// `data_corrupted` or `internal`.
     #[schema(value_type = String)]
     kind: &'static str,
     /// A message for people, which says what was wrong and what would be right. It can name keys but never contains
@@ -80,8 +80,8 @@ struct KeyInTheWay {
     writer: Option<Writer>,
 }
 
-/// The reason of a conflict: `changed` if the key was written after the writer read it, `guard` if its value is not the one
-/// that the write expects.
+/// The reason of a conflict: `changed` if the key was written after the writer read it, `guard` if its value is not the
+/// one that the write expects.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum Cause {

@@ -172,7 +172,8 @@ pub(super) async fn list(scope: SessionScope, Query(query): Query<ListEvents>) -
     let next = match query.before {
         None => {
             let last = events.last().and_then(|last| last.0.seq);
-            // The page may have ended at its limit of bytes: the last number shows it.
+            // The page may have ended at its limit of bytes. The session's last number shows whether more events
+            // follow.
             last.filter(|last| session.known_seq().map_or(is_full, |seq| *last < seq))
         }
         Some(_) => {

@@ -35,7 +35,7 @@ pub(super) struct ReadFeed {
     limit: usize,
 }
 
-/// Where a feed is begun.
+/// Where to begin to read a feed.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Origin {

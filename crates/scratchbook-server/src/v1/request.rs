@@ -53,7 +53,7 @@ pub(super) struct PathInvocation(pub(super) String);
 #[derive(Debug)]
 pub(super) struct PathSeq(pub(super) u64);
 
-/// A type as which a body is read.
+/// A type into which a body is read.
 pub(super) trait Sent: DeserializeOwned + Send + 'static {
     /// The shape by which the body's items are counted before it is parsed.
     const SHAPE: &'static Shape = &Shape::Any;

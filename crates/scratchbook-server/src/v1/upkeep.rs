@@ -88,8 +88,8 @@ fn step() -> usize {
     500
 }
 
-/// Verify a session: compute its state again from its events and compare it with the stored state, and compute the running
-/// hash of its events.
+/// Verify a session: compute its state again from its events and compare it with the stored state, and compute the
+/// running hash of its events.
 ///
 /// A difference is reported as the error `data_corrupted`, which names the key or the event. An event that was changed,
 /// removed or inserted by hand is found by the running hash.

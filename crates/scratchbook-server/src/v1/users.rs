@@ -1,4 +1,4 @@
-//! The users of an app: listing them, and deleting all data of one.
+//! The users of an app: listing them, and deleting all data of a user.
 
 use axum::Json;
 use axum::http::StatusCode;

@@ -45,7 +45,7 @@ impl Order {
         }
     }
 
-    /// Returns a number before that of the first event, in this order.
+    /// Returns a number that comes before the number of the first event, in this order.
     pub(super) fn begin(self) -> u64 {
         match self {
             Self::Oldest => 0,

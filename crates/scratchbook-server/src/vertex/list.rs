@@ -61,7 +61,7 @@ pub(super) async fn list(engine: Engine, RawQuery(query): RawQuery) -> Result<Re
 /// after which the next page begins.
 ///
 /// Each session also shows the state of its user and its app, so only the written text shows how many sessions fit. If
-/// not all of the read sessions fit, only that many are read again, so that the place belongs to the last session of
+/// not all of the read sessions fit, those that fit are read again, so that the place belongs to the last session of
 /// the page.
 async fn written(
     app_state: &AppState,

@@ -75,7 +75,7 @@ async fn numbered(
     }
 }
 
-/// Checks that an id is one that ADK's client accepts. These are more ids than Google documents.
+/// Checks that ADK's client accepts an id. ADK's client accepts more ids than Google documents.
 fn check_session_id(id: &str) -> Result<()> {
     if id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_') {
         return Ok(());

@@ -119,7 +119,8 @@ async fn set_state(
 ) -> Result<()> {
     let (caller, sessions) = (&target.caller, &app_state.store.sessions);
     if !caller.may(Right::Read) {
-        // All named keys are checked, since only callers who may read a key may learn whether it has changed.
+        // All named `app:` keys are checked, and not only the changed ones. Otherwise a caller who may not read could
+        // find out whether a key has the sent value.
         caller.check_app_keys(wanted.keys().map(String::as_str))?;
     }
     let invocation = format!("p-{}", app_state.environment.new_id());

@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::Client;
 
-/// Creates a folder as the interface has it, with a file beside the folder that does not belong to the interface.
+/// Creates a folder with the interface, and beside the folder a file that does not belong to the interface.
 fn files() -> (TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("secret.txt"), "not served").unwrap();

@@ -1,7 +1,6 @@
-"""google-adk over the endpoint: `adk.py URL` fails where its VertexAiSessionService does not get what it needs.
+"""google-adk over the endpoint: `adk.py URL` fails if its VertexAiSessionService does not get what it needs.
 
-The service is google-adk's own with another address, of `services.py`; a whole Runner runs over it, and a whole
-`adk api_server` finds it by its address.
+The service is google-adk's own, with another address by `services.py`. A Runner and an `adk api_server` use it.
 """
 
 import asyncio
@@ -47,7 +46,7 @@ async def sessions(service):
     where = {"app_name": APP, "user_id": "u1", "session_id": made.id}
     got = await service.get_session(**where)
     assert (got.id, got.state, got.events) == (made.id, made.state, []), got
-    # What is the user's and the app's is in their other sessions, and nothing else.
+    # Other sessions of the user have the state of the user and the app, and no other state.
     other = await service.create_session(app_name=APP, user_id="u1", session_id="my-session-1")
     assert (other.id, other.state) == ("my-session-1", {"user:theme": "light", "app:x": 7}), other
     stranger = await service.create_session(app_name=APP, user_id='u"2\\', ttl="7200s", display_name="Hi")
@@ -92,7 +91,7 @@ async def events(service):
     whole = await service.get_session(app_name=APP, user_id="u1", session_id="events")
     assert [event.id for event in whole.events] == [event.id for event in session.events]
     for got, kept in zip(whole.events, session.events, strict=True):
-        # The time alone is as exact as the API has it.
+        # Only the time differs: it has the precision of the API.
         assert abs(got.timestamp - kept.timestamp) < 1e-6, (got, kept)
         got.timestamp = kept.timestamp
         assert got == kept, (got, kept)
@@ -110,7 +109,7 @@ async def events(service):
     assert await part(after_timestamp=begin + 100) == [f"m{n}" for n in range(100, 250)]
     assert await part(after_timestamp=begin + 1000) == []
 
-    # A piece of a stream is taken and not stored; what is sent twice is there once.
+    # A piece of a stream is accepted but not stored. An event that is sent twice is stored once.
     await service.append_event(session, said("agent", "piece", partial=True, actions=EventActions(state_delta={"n": -1})))
     again = session.events[-1]
     await service.append_event(session.model_copy(update={"events": []}), again)
@@ -155,7 +154,7 @@ async def many(service):
 
 
 class Scripted(BaseLlm):
-    """Calls the tool once, and says something of its answer."""
+    """Calls the tool once, and then speaks about its answer."""
 
     model: str = "scripted"
 

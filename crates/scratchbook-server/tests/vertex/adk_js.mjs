@@ -1,5 +1,5 @@
-// ADK for TypeScript over the endpoint: `adk_js.mjs URL` fails where its VertexAiSessionService and its Runner do not get
-// what they need.
+// ADK for TypeScript over the endpoint: `adk_js.mjs URL` fails if its VertexAiSessionService or its Runner does not get
+// what it needs.
 
 import assert from 'node:assert/strict';
 
@@ -21,16 +21,16 @@ const service = scratchbookSessions(url, 'shop');
 const of = {appName: 'shop', userId: 'alice'};
 setLogLevel(LogLevel.ERROR);
 
-/** What is there of a session, as its service gives it. */
+/** Returns a session as the service returns it. */
 const get = (sessionId, config) => service.getSession({...of, sessionId, config});
 
-/** What an event has, without how it was made. */
+/** Returns an event's data as a plain object, without its class. */
 const plain = (event) => JSON.parse(JSON.stringify(event));
 
 /** An event of the TypeScript ADK, at a time of its own. */
 function event(at, more) {
   const made = createEvent({author: 'agent', invocationId: 'i1', timestamp: 1_795_194_000_000 + at, ...more});
-  // What a summary is, createEvent leaves out.
+  // createEvent leaves out the fields of a summary.
   return Object.assign(made, more, {actions: createEventActions(more.actions)});
 }
 
@@ -77,7 +77,7 @@ async function eventsComeBackAsTheyWere() {
   state = {cart: ['tea'], none: null, 'user:theme': 'dark', 'app:open': true, 'app:orders': 1};
   const read = await get('events');
   assert.deepEqual(read.state, state);
-  // What it may read a summary from, beside its own fields.
+  // ADK may read a summary from this field too, in addition to its own fields.
   delete read.events[3].actions.compaction;
   const shown = read.events.map(plain);
   for (const [n, event] of sent.map(plain).entries()) {
@@ -101,13 +101,13 @@ async function sessionsAreListedAndDeleted() {
   assert.deepEqual(await ids(), ['s1', 's2']);
   await service.deleteSession({...of, userId: 'bob', sessionId: 's1'});
   assert.deepEqual(await ids(), ['s2']);
-  // Version 1 does not look where its client's errors have their status, and throws.
+  // Version 1 does not find the status in its client's errors, and throws.
   const missing = service.getSession({...of, userId: 'bob', sessionId: 's1'});
   assert.equal(await missing.catch((error) => (error.status === 404 ? undefined : error)), undefined);
   await assert.rejects(service.createSession({...of, userId: 'bob', sessionId: 's2'}), /ALREADY_EXISTS|taken|exists/);
 }
 
-/** A model that calls a tool and then says what it has got. */
+/** A model that calls a tool and then says what the tool has answered. */
 class Scripted extends BaseLlm {
   constructor() {
     super({model: 'scripted'});

@@ -1,4 +1,4 @@
-"""google-adk beside another client: `pair.py URL` with what that one has written as JSON on its input.
+"""google-adk beside another client: `pair.py URL` reads from its input what the other client has written, as JSON.
 
 It reads the session `by-rust`, of `alice`, and fails if google-adk reads other events or state than the input has. It
 writes the same events to a session `by-python`.

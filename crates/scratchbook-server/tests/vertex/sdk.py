@@ -1,7 +1,7 @@
-"""Google's clients over the endpoint: `sdk.py URL` fails where they do not get what they need.
+"""Google's clients over the endpoint: `sdk.py URL` fails if they do not get what they need.
 
 `agentplatform.Client` has its sessions at `client.sessions`, `vertexai.Client` at `client.agent_engines.sessions`; each
-is asked with both versions of the API, and with a key in place of a project.
+client is tried with both versions of the API, and with a key in place of a project.
 """
 
 import datetime
@@ -107,7 +107,7 @@ def whole(sessions, engine):
 
 
 def lists(sessions, engine):
-    """More than one page, found by what Google's clients can look for."""
+    """Lists of several pages, with the filters that Google's clients have."""
     for n in range(260):
         config = {"session_id": f"s-{n}", "labels": {"tenth": "yes" if n % 10 == 0 else "no"}}
         if n == 7:

@@ -19,11 +19,11 @@ const PAGE: usize = 100;
 /// The events of a session to read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Wanted {
-    /// From the oldest on: skips some, then reads at most `most`.
+    /// The oldest events: skips some, then reads at most `most`.
     Oldest { skip: usize, most: usize },
     /// The last `last` of the oldest `of` events.
     OldestThenLast { of: usize, last: usize },
-    /// From the newest back, at most `most`.
+    /// The newest events, at most `most`.
     Newest { most: usize },
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Wanted {
 pub(super) struct EventPage {
     /// The events as they were sent. Errors in the events are reported only to the session's owner.
     events: VecDeque<SessionEvent>,
-    /// The number of the first of them, if it is known.
+    /// The number of the first event, if it is known.
     first: Option<u64>,
     /// The number of the session's last event, if it is known.
     pub(super) last: Option<u64>,
@@ -66,7 +66,7 @@ impl Wanted {
         }
     }
 
-    /// Adds an event if it is wanted. `number` is its place among the events that were seen, from 1.
+    /// Adds an event if it is wanted. `number` is its position among the events that were seen, from 1.
     fn take(self, event: SessionEvent, number: usize, events: &mut VecDeque<SessionEvent>) {
         match self {
             Self::Oldest { skip, most } if number > skip && events.len() < most => events.push_back(event),
@@ -84,8 +84,8 @@ impl Wanted {
 
 /// Reads events of a session, given by its full name. Returns `None` if the session does not exist.
 ///
-/// A read by number also returns the number of the last event. For that it reads the whole list, because the API has no
-/// event numbers. A read of the newest events reads only these, from the end.
+/// A read by number also returns the number of the last event. Such a read needs the whole list, because the API has no
+/// event numbers. A read of the newest events needs only these events, from the end.
 pub(super) async fn read(
     client: &SessionService,
     patience: Patience,
@@ -142,8 +142,8 @@ pub(super) async fn read(
 
 /// The events that were seen, by id and time.
 ///
-/// A busy server may have stored an event although it reported a failure, so an event that was sent again may be in the
-/// list twice. It counts as one event.
+/// A busy server may report a failure although it has stored the event. If the client then sends the event again, the
+/// list has it twice. The two count as one event.
 #[derive(Debug, Default)]
 struct DistinctEvents(HashSet<(String, i64, i32)>);
 
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(Wanted::new(&after), Some(Wanted::Oldest { skip: 7, most: 2 }));
         let before = all.clone().with_events_before(7, 2);
         assert_eq!(Wanted::new(&before), Some(Wanted::OldestThenLast { of: 6, last: 2 }));
-        // No event is wanted, but the number of the last one.
+        // No event is wanted, only the number of the last event.
         for nothing in [all.clone().with_events_before(1, 2), all.clone().with_events_before(0, 2)] {
             assert_eq!(Wanted::new(&nothing), Some(Wanted::OldestThenLast { of: 0, last: 2 }));
         }

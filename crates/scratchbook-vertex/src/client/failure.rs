@@ -6,14 +6,14 @@ use google_cloud_gax::error::rpc::Code;
 use super::retry::wanted_pause;
 use scratchbook_core::error::{Error, ErrorKind};
 
-/// The kind of a call, which matters if a failed call was carried out nevertheless.
+/// The kind of a call, which matters if a failed call may have been carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
-    /// It changes nothing.
+    /// The call changes nothing.
     Read,
-    /// It is idempotent.
+    /// The call makes changes and is idempotent.
     Change,
-    /// It is not idempotent.
+    /// The call is not idempotent.
     Once,
 }
 
@@ -88,8 +88,8 @@ fn reason(error: &GaxError) -> (ErrorKind, String) {
     (kind, why.to_owned())
 }
 
-/// Whether the server may have carried out the request. A refusal means that it has not. The errors below do not say at
-/// which point the request failed.
+/// Whether the server may have carried out the request. A refusal means that it has not. The errors for which this
+/// returns true do not say at which point the request failed.
 fn may_be_done(error: &GaxError) -> bool {
     if error.http_status_code().is_some_and(|code| matches!(code, 408 | 499 | 500 | 502 | 504)) {
         return true;

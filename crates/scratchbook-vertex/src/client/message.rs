@@ -65,7 +65,7 @@ pub(super) fn event(event: &Event) -> Result<model::SessionEvent> {
     let actions = &event.actions;
     let delta = raw.get("actions").and_then(|actions| actions.get("stateDelta")?.as_object()).cloned();
     let artifacts = actions.artifact_delta.iter();
-    // All of them fit into 31 bits, which was checked.
+    // `check_sent` has checked that all versions fit into 31 bits.
     let artifacts = artifacts.filter_map(|(name, version)| Some((name.clone(), i32::try_from(*version).ok()?)));
     let configs = raw.get("actions").and_then(|actions| actions.get("requestedAuthConfigs")?.as_object()).cloned();
     let shown = model::EventActions::new()
@@ -120,7 +120,7 @@ fn part(part: &Part) -> Option<model::Part> {
     Some(sent.set_thought_signature(part.thought_signature.clone().unwrap_or_default()))
 }
 
-/// Converts an event that was read. Its id is the one in `rawEvent`, or else the one that the server has given it.
+/// Converts an event that was read. Its id is the id in `rawEvent`, or else the id that the server has given it.
 pub(super) fn read_event(sent: model::SessionEvent) -> Result<Event> {
     let name = sent.name.clone();
     read(sent).map_err(|error| Error::corrupted(format!("the event {name} cannot be read: {error}")))
@@ -157,7 +157,7 @@ fn read(sent: model::SessionEvent) -> Result<Event> {
         }
     }
     let mut event = crate::event_from_server(Value::Object(fields))?;
-    // Other clients may have sent such keys, and a server may have stored them.
+    // Other clients may have sent `temp:` keys, and a server may have stored them.
     event.actions.state_delta.retain(|key| Scope::split(key).0 != Scope::Temp);
     if event.id.is_empty() {
         event.id = last(&sent.name).to_owned();
@@ -165,8 +165,8 @@ fn read(sent: model::SessionEvent) -> Result<Event> {
     Ok(event)
 }
 
-/// Returns the time of an event that was read. If the time in `rawEvent` equals the outer time, it is returned, because
-/// it is more exact.
+/// Returns the time of an event that was read: the time in `rawEvent`, which is more exact, if it equals the outer
+/// time; otherwise the outer time.
 pub(super) fn exact_seconds(sent: &model::SessionEvent) -> Option<f64> {
     let whole = sent.raw_event.as_ref().and_then(|raw| raw.get("timestamp")?.as_f64());
     Some(crate::exact(whole, seconds(sent.timestamp?)))

@@ -86,8 +86,8 @@ impl VertexAiSessionService {
         Self::open(VertexAiOptions::from_uri(uri)?).await
     }
 
-    /// Connects with options. Nothing is sent to the server before the first call. Only Google's application-default
-    /// credentials, if they are used, are asked for a token here.
+    /// Connects with options. Nothing is sent to the server before the first call. If Google's application-default
+    /// credentials are used, this asks them for a token.
     ///
     /// The service belongs to the Tokio runtime in which it was opened, and does not outlive it.
     ///
@@ -162,7 +162,7 @@ impl SessionService for VertexAiSessionService {
         self.change(key, update).await
     }
 
-    /// The server deletes expired sessions itself, so there are none to prune.
+    /// The server deletes expired sessions itself, so there are no expired sessions to prune.
     async fn prune(&self, what: Prune, _: usize) -> Result<u64> {
         self.check_open()?;
         match what {

@@ -29,7 +29,8 @@ impl ResourceNames {
                 Ok(format!("{}/reasoningEngines/{engine}", self.location))
             }
             ["projects", project, "locations", location, "reasoningEngines", engine] => {
-                // The server belongs to the location; a project has both an id and a number, so it is not compared.
+                // A server belongs to one location. The project is not compared, because it has both an id and a
+                // number.
                 let own = self.location.rsplit('/').next().unwrap_or_default();
                 if location != own {
                     return Err(Error::invalid(format!(
@@ -73,8 +74,8 @@ pub(super) fn check_segment(what: &str, text: &str) -> Result<()> {
     Err(Error::invalid(format!("the {what} {shown:?} is none for Vertex AI: it has letters, digits, '-', '_' and '.'")))
 }
 
-/// Checks an id as ADK does. The API documents less: up to 63 of `[a-z0-9-]`, starting with a letter; the API itself
-/// refuses other ids.
+/// Checks an id as ADK does. The API documents fewer ids: up to 63 of the characters `[a-z0-9-]`, starting with a
+/// letter. It refuses other ids itself.
 pub(super) fn check_session_id(id: &str) -> Result<()> {
     if id != "-" && !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_')) {
         return Ok(());

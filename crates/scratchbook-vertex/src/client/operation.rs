@@ -24,7 +24,7 @@ impl VertexAiSessionService {
                 operation = look.map_err(|error| unfinished(what, call, error))?;
             }
             match operation.error() {
-                // The status is the outcome of the operation.
+                // The operation has failed, and this status is its outcome.
                 Some(status) => Err(failure(what, Call::Read, GaxError::service(status.as_ref().into()))),
                 None => Ok(operation),
             }

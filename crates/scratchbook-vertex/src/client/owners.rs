@@ -1,8 +1,9 @@
 //! A cache of the owners of sessions.
 //!
-//! A resource name of the API does not contain the user. Before an event is appended, the session has to be known to
-//! belong to its user. This is cached for some seconds, so that an append takes one request instead of two. If another
-//! client deletes the session in these seconds and another user takes its id at once, the cache is wrong.
+//! A resource name of the API does not contain the user. So the client reads the session before an append, to check
+//! that it belongs to the user. The result is cached for some seconds, so that an append takes one request instead of
+//! two. If another client deletes the session in these seconds and another user takes its id at once, the cache is
+//! wrong.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

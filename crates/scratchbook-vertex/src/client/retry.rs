@@ -1,9 +1,9 @@
 //! Retries of failed requests.
 //!
-//! A request that changes something is retried only if it was not carried out: it was never sent, or the answer is 429
-//! or 503. The API appends an event each time that it receives it, so an append with an unknown outcome is not sent
-//! again. A 503 may come from a proxy after the work was done. Reads and creations handle the duplicates that this
-//! causes, see [`events`](super::events).
+//! A request that is not idempotent is retried only if it was never sent, or if the answer is 429 or 503. The API
+//! appends an event each time that the event arrives, so an append with an unknown outcome is not sent again. A 503 may
+//! come from a proxy after the work was done. Reads and creations handle the duplicates that such a retry causes, see
+//! [`events`](super::events).
 
 use std::iter::successors;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,7 +42,7 @@ pub(super) struct Tries {
     noted: Arc<Noted>,
 }
 
-/// The requests of the last answer.
+/// What the answers so far say about further attempts.
 #[derive(Debug, Default)]
 struct Noted {
     /// The pause that the server asks for.
@@ -124,13 +124,13 @@ fn in_header(headers: &HeaderMap) -> Option<Duration> {
         return Some(Duration::from_secs(seconds));
     }
     let time = |text| rfc2822::parse(text).ok().map(|time| time.timestamp());
-    // Measured by the server's clock, if the answer has a date.
+    // The pause is measured by the server's clock if the answer has a date.
     let now = text(DATE).and_then(time).unwrap_or_else(Timestamp::now);
     Some(Duration::try_from(time(wanted)?.duration_since(now)).unwrap_or_default())
 }
 
-/// A throttler that never skips a retry: [`Patience`] and the pauses limit the retries. The throttlers of Google's
-/// crate stop all retries of a client after five failures until a request succeeds, which then cannot happen.
+/// A throttler that never skips a retry: [`Patience`] and the pauses already limit the retries. After five failures,
+/// the throttlers of Google's crate stop all retries of a client until a request succeeds, which then cannot happen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unthrottled;
 

@@ -1,4 +1,4 @@
-//! `vertexai://projects/P/locations/L[/reasoningEngines/E]?NAME=VALUE&...`.
+//! Parses `vertexai://projects/P/locations/L[/reasoningEngines/E]?NAME=VALUE&...`.
 
 use std::env;
 use std::time::Duration;

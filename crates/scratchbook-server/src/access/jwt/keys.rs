@@ -38,7 +38,7 @@ enum Key {
     Rs256(RsaPublicKeyComponents<Vec<u8>>),
 }
 
-/// A JWKS file. Other members are ignored.
+/// A JWKS file. Its other members are ignored.
 #[derive(Deserialize)]
 struct File {
     keys: Vec<Value>,

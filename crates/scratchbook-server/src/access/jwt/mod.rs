@@ -144,7 +144,7 @@ impl Claims {
         if issuer.is_some() && self.iss.as_deref() != issuer {
             return Err("the token is from another issuer ('iss')".to_owned());
         }
-        // A token with an audience is refused unless this server is configured as that audience (RFC 7519, 4.1.3).
+        // A token with an audience is accepted only if this server is configured as that audience (RFC 7519, 4.1.3).
         let meant = match (&self.aud, audience) {
             (None, None) => true,
             (Some(Names::Text(name)), Some(audience)) => name == audience,

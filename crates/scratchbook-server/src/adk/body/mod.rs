@@ -29,7 +29,7 @@ pub(crate) use requests::{
     UpdateSessionRequest,
 };
 
-/// A type as which a body is read.
+/// A type into which a body is read.
 pub(crate) trait Body: DeserializeOwned + Send + 'static {
     /// The model against which the body is checked. A body that passes the check can be deserialized, unless our own
     /// types refuse a value.

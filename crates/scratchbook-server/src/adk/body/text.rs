@@ -191,7 +191,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Skips the fraction or the exponent of a number, unless no digit follows.
+    /// Skips the fraction or the exponent of a number if it has a digit.
     fn part(&mut self, marks: &[u8]) {
         let start = self.at;
         if !self.peek().is_some_and(|byte| marks.contains(&byte)) {

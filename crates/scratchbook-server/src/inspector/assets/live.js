@@ -1,4 +1,4 @@
-// What is committed from now on appears, marked for a moment. A lost connection is resumed from its place.
+// Shows new commits on the page, marked for a moment. A lost connection is resumed where it was lost.
 "use strict";
 
 const sign = document.querySelector("#live");
@@ -27,7 +27,7 @@ function moveEnd(seq) {
   else showBar(currentSeq(), false);
 }
 
-// What was committed between the answer with the page and the beginning of the stream.
+// Shows the events that were committed between the answer with the page and the beginning of the stream.
 async function catchUp(last) {
   if (last <= lastSeq()) return;
   moveEnd(last);
@@ -38,7 +38,7 @@ async function catchUp(last) {
   pane.scrollTop = pane.scrollHeight;
 }
 
-// A run that was under way when the page was made is asked after until it has ended.
+// Removes the buttons of runs that were in progress when the page was made, once these runs have ended.
 function askAfterRuns() {
   if (!document.querySelector("form.stop")) return;
   setTimeout(async () => {

@@ -1,4 +1,4 @@
-// The overview keeps itself up to date while it is looked at.
+// Updates the overview while its page is visible.
 "use strict";
 
 const plots = document.getElementById("plots");

@@ -1,4 +1,4 @@
-// Parts of a page: links and forms with `data-part` replace a part of it, where they would lead to a page of its own.
+// Parts of a page: links and forms with `data-part` replace a part of the page instead of opening another page.
 "use strict";
 
 // Fetches a part and puts it in place of the element; the newest request for an element wins.
@@ -37,7 +37,7 @@ document.addEventListener("click", (event) => {
   replacePart(link.dataset.part, link.dataset.into);
 });
 
-// Search as a person types.
+// Searches while a person types.
 let typing;
 document.addEventListener("input", (event) => {
   const form = event.target.closest?.("form[data-part]");

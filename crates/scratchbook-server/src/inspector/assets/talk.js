@@ -27,7 +27,7 @@ function stopButton(run) {
   return button;
 }
 
-// The frames of a stream, as its name and data.
+// Yields the name and the data of each frame of a stream.
 async function* frames(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";

@@ -20,7 +20,7 @@ function partAddress(name, query) {
   return `${bar.dataset.page}/${name}?${query}`;
 }
 
-// Marks an event as the one that is shown, and no other.
+// Marks only this event as the shown one.
 function choose(event) {
   for (const old of document.querySelectorAll("article.event[aria-current]")) old.removeAttribute("aria-current");
   event?.setAttribute("aria-current", "true");
@@ -34,7 +34,7 @@ function isNarrow() {
 // Chooses an event, and fetches its surroundings if they are not on the page.
 let settling;
 function markEvent(seq) {
-  // The start is before the first event.
+  // Place 0 is before the first event.
   const place = Math.max(seq, 1);
   const event = document.getElementById(`e${place}`);
   clearTimeout(settling);
@@ -65,7 +65,7 @@ function showBar(seq, isNow) {
   const now = bar.querySelector("a.now");
   if (isNow) now.setAttribute("aria-current", "true");
   else now.removeAttribute("aria-current");
-  // A fork is of what is shown.
+  // A fork copies the session up to the shown event.
   const fork = document.querySelector("form.fork");
   if (fork) {
     fork.querySelector("input[name=at]").disabled = isNow;
@@ -79,7 +79,7 @@ function showBar(seq, isNow) {
   }
 }
 
-// Shows the state at an event, or now; what the address says besides stays.
+// Shows the state at an event, or now; other parameters of the address stay.
 async function travelTo(seq, { key, push = true } = {}) {
   const query = view();
   query.delete("with");
@@ -112,7 +112,7 @@ async function showHistory(key) {
     else link.closest(".row").removeAttribute("aria-current");
   }
   await replacePart(partAddress("history", query), "#history");
-  // On a narrow screen it is below the conversation.
+  // On a narrow screen the history is below the conversation.
   if (isNarrow()) box.scrollIntoView();
 }
 

@@ -185,7 +185,7 @@ fn again(scope: &SessionScope, head: &Session, form: &Form, found: Option<&Value
     page.with_status(StatusCode::BAD_REQUEST)
 }
 
-/// Returns a page with both values, which says who wrote the stored one.
+/// Returns a page with the stored value and its writer, and with the value that the person has sent.
 async fn conflict(
     scope: &SessionScope,
     reader: &SessionReader<'_>,

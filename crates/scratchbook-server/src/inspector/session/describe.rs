@@ -27,7 +27,7 @@ pub(super) async fn ask(scope: SessionScope) -> Answer {
     Ok(answer(&scope, &head, StatusCode::OK, &html! {}, &title, &labels))
 }
 
-/// Stores the title and labels from the form, unless somebody else has changed them since it was shown.
+/// Stores the title and labels from the form, unless somebody else has changed them since the form was shown.
 pub(super) async fn update(scope: SessionScope, form: Form) -> Answer {
     scope.caller.check(Right::Read)?;
     let head = SessionReader::new(&scope).head().await?;

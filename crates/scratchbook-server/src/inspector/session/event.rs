@@ -29,7 +29,7 @@ pub(super) struct Shown<'a> {
     pub(super) view: &'a View,
     pub(super) masks: &'a Masks,
     pub(super) answers: &'a Answers<'a>,
-    /// The event before it.
+    /// The event before the shown one.
     pub(super) before: Option<&'a Event>,
     /// The number of the chosen event.
     pub(super) chosen: Option<u64>,

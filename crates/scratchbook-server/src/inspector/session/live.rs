@@ -147,7 +147,7 @@ fn frames(
                 Ok(Ok(entry)) => yield frame(&how, &entry),
                 Ok(Err(error)) if error.is_retryable() => sleep(PAUSE).await,
                 Ok(Err(error)) => {
-                    // Without the mark `gone` the page connects again, and that answer has the reason.
+                    // After any other error the page connects again, and the answer to that request has the reason.
                     if error.kind() == ErrorKind::NotFound {
                         yield sse::frame("message", &json!({"gone": true}));
                     }

@@ -85,8 +85,8 @@ impl Operations {
 }
 
 /// The mode of optimistic locking: when a write is refused because others have committed in the meantime. With `merge`,
-/// the default, it never is: changes are merged key by key, and the last commit wins. With `by_key`, it is refused if one
-/// of its keys was written after the positions in `seen`; with `by_session`, if the session has a later event.
+/// the default, it never is: changes are merged key by key, and the last commit wins. With `by_key`, it is refused if
+/// one of its keys was written after the positions in `seen`; with `by_session`, if the session has a later event.
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ConflictMode)]

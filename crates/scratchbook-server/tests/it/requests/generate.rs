@@ -268,7 +268,7 @@ fn places(value: &Value) -> usize {
     below + 1
 }
 
-/// Puts a value in the place with a number, counted from the top.
+/// Replaces the value at the place with this number, counted from the top.
 fn put(into: &mut Value, place: &mut usize, value: &Value) -> bool {
     if *place == 0 {
         *into = value.clone();

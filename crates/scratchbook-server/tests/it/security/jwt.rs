@@ -1,4 +1,4 @@
-//! JWTs. PyJWT, another implementation, has signed those of `data/tokens.json` with the keys of `data/jwks.json`.
+//! JWTs. PyJWT, another implementation, has signed the tokens of `data/tokens.json` with the keys of `data/jwks.json`.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

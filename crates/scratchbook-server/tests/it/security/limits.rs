@@ -170,7 +170,7 @@ async fn a_connection_without_a_request_is_kept_for_longer_than_clients_keep_the
     let start = Instant::now();
     assert_eq!(server.exchange(b"GET / HT").await, "");
     assert!(start.elapsed() >= header_time && start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
-    // Headers that arrive in pieces have their time from the first one.
+    // The time for headers that arrive in pieces begins with the first piece.
     let slow = async |stream: &mut TcpStream| {
         for piece in get.as_bytes().chunks(get.len() / 2) {
             stream.write_all(piece).await.unwrap();

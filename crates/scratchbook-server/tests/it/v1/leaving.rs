@@ -51,7 +51,7 @@ async fn reads_of_clients_that_left_hold_up_nobody() {
         let left: Vec<_> = (0..100).map(|_| ask(address, "/apps/shop/users/alice/sessions/long")).collect();
         std::thread::sleep(Duration::from_millis(100));
         drop(left);
-        // A moment longer than a client that has only closed its side may wait for an answer.
+        // This is longer than the server works for a client that has closed its side.
         std::thread::sleep(Duration::from_millis(600));
         let begun = Instant::now();
         assert_eq!(status(ask(address, "/apps/shop/users/bob/sessions/small")), "HTTP/1.1 200 OK");

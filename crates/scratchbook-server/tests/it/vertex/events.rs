@@ -25,7 +25,7 @@ async fn a_whole_event_comes_back_and_its_fields_with_it() {
         api.ok("POST", &at("/s1:appendEvent"), Some(body)).await;
         let event = listed(&api, "").await[0].clone();
         assert_eq!(event["name"], json!("projects/p1/locations/l1/reasoningEngines/123/sessions/s1/events/e1"));
-        // Author, time and run are those of the outer fields, to the microsecond, and so are the changes.
+        // The author, the run, the changes and the time, to the microsecond, come from the outer fields.
         let (who, run, when) = (&event["author"], &event["invocationId"], &event["timestamp"]);
         assert_eq!((who, run, when), (&json!("agent"), &json!("i1"), &json!("2026-11-20T17:10:23.057511Z")));
         let back = &event["rawEvent"];

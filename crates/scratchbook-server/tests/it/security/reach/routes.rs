@@ -16,7 +16,7 @@ pub(super) struct Owned {
     pub(super) body: &'static str,
 }
 
-/// Which callers a route serves that is not about one user.
+/// The callers that a route serves if the route is not about one user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Common {
     /// Everybody, with or without a token.

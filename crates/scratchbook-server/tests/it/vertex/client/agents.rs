@@ -113,8 +113,8 @@ async fn what_the_user_confirms_is_carried_out_once_and_what_is_rejected_is_not(
     }
 }
 
-/// Where two threads wait for each other. Unlike at a barrier, a thread whose other one has failed does not wait for
-/// ever.
+/// A point at which two threads wait for each other. Unlike at a barrier, a thread stops waiting if the other one has
+/// failed.
 #[derive(Debug, Default)]
 struct Meeting {
     came: Mutex<usize>,
@@ -131,7 +131,8 @@ impl Meeting {
     }
 }
 
-/// Makes a run wait until another run has come as far. Then both have read the session and neither has appended.
+/// Makes a run wait until another run has reached the same point. Then both runs have read the session and neither has
+/// appended.
 #[derive(Debug)]
 struct Together {
     here: Arc<Meeting>,
