@@ -2,16 +2,17 @@
 
 use std::fs;
 
-/// How many ticks there are in a second: the same on every Linux that we know.
+/// How many ticks there are in a second. The number is the same on every Linux that we know.
 const TICKS: f64 = 100.0;
 
-/// Seconds that this process has used.
+/// Returns the processor time that this process has used, in seconds.
 #[must_use]
 pub fn own() -> f64 {
     of(std::process::id()).map_or(0.0, |times| times.seconds)
 }
 
-/// Seconds that a process and its children have used, also those that have ended.
+/// Returns the processor time that a process and its children have used, in seconds. Children that have ended are
+/// included.
 #[must_use]
 pub fn with_children(id: u32) -> f64 {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -28,7 +29,7 @@ struct Times {
 
 fn of(id: u32) -> Option<Times> {
     let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The second field is a name in parentheses, which may have spaces in it.
+    // The second field is a name in parentheses, which may contain spaces.
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
     Some(Times {

@@ -1,5 +1,6 @@
-//! How soon a client of `/run_sse` hears of a run of a scripted model, on SQLite: beside the flushes that come before,
-//! the target is 2 ms. Before a piece of a reply the user's message is committed; before a whole reply, so is the reply.
+//! Measures how soon a client of `/run_sse` receives the first event of a run with a scripted model, on SQLite. The
+//! target is 2 ms, in addition to the flushes that come before. The user's message is committed before a piece of a
+//! reply; before a whole reply, the reply is committed, too.
 #![allow(clippy::unwrap_used, reason = "a bench that cannot run has nothing to report")]
 
 use std::net::SocketAddr;
@@ -14,7 +15,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// How often each thing is measured.
+/// How many runs are measured in each case.
 const TIMES: usize = 1000;
 const TARGET: Duration = Duration::from_millis(2);
 
@@ -61,7 +62,7 @@ async fn flush(sessions: &dyn SessionService) -> Duration {
     median(times)
 }
 
-/// From the request to the first bytes of the body, each run on a session of its own.
+/// Returns the median time from the request to the first event of the body. Each run has its own session.
 async fn first_byte(sessions: &dyn SessionService, address: SocketAddr, streaming: bool) -> Duration {
     let mut times = Vec::new();
     for n in 0..TIMES {

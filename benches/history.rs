@@ -1,7 +1,8 @@
-//! How long it takes to read the state as it stood at any of 100,000 events, in a SQLite file.
+//! Measures how long it takes to read the state as it was at any of 100,000 events, in a SQLite file.
 //!
-//! Prints a table in Markdown and fails where an event of the appended session takes longer than 10 ms. Each event is read
-//! three times and the best counts, so that a busy machine is not taken for a slow read; the worst of all is shown as well.
+//! Prints a table in Markdown. Fails if an event of the appended session takes longer than 10 ms. Each event is read
+//! three times and the fastest read counts, so that a busy machine does not look like a slow read. The slowest of all
+//! reads is shown as well.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a bench that cannot run has nothing to report")]
 
 use std::process::ExitCode;
@@ -12,7 +13,7 @@ use scratchbook::{AppendOptions, CreateSessionConfig, SessionKey, SessionService
 use scratchbook_benches::{event, runtime, session, sqlite};
 
 const EVENTS: usize = 100_000;
-/// How many events are asked for.
+/// At how many events the state is read.
 const ASKED: usize = 1_000;
 const LIMIT: Duration = Duration::from_millis(10);
 
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
 /// How long reads took.
 struct Times {
     first: Duration,
-    /// The best for each event, in order of length.
+    /// The fastest read of each event, sorted.
     best: Vec<Duration>,
     worst_of_all: Duration,
 }

@@ -1,4 +1,5 @@
-//! What the benches share: events of a realistic size, sessions of a given length, and the bare rows to compare with.
+//! Code that the benches share: events of a realistic size, sessions of a given length, a runtime, a SQLite store, and
+//! processor time.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a bench that cannot run has nothing to report")]
 
 pub mod cpu;
@@ -11,7 +12,7 @@ use scratchbook::{Content, CreateSessionConfig, Event, SessionKey, SessionServic
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-/// An event of about 600 bytes that writes one session key and one user key.
+/// Returns an event of about 600 bytes that writes one session key and one user key.
 #[must_use]
 pub fn event(n: usize) -> Event {
     let text = format!("{n}: {}", "All work and no play makes the agent a dull program. ".repeat(6));
@@ -19,7 +20,7 @@ pub fn event(n: usize) -> Event {
     Event::new("agent").with_invocation_id("e-0").with_content(Content::model(text)).with_state_delta(delta)
 }
 
-/// The same, which writes a key of the app as well.
+/// Returns an event like [`event`] that writes a key of the app as well.
 #[must_use]
 pub fn event_of_three(n: usize) -> Event {
     let mut event = event(n);
@@ -27,7 +28,7 @@ pub fn event_of_three(n: usize) -> Event {
     event
 }
 
-/// A session with this many events and this many keys in its state.
+/// Creates a session with this many events and this many keys in its state.
 pub async fn session(service: &dyn SessionService, id: &str, events: usize, keys: usize) -> SessionKey {
     let state: serde_json::Map<_, _> =
         (0..keys).map(|n| (format!("key{n}"), json!("a value of some length"))).collect();
@@ -38,15 +39,15 @@ pub async fn session(service: &dyn SessionService, id: &str, events: usize, keys
     service.create_session("app", "user", config).await.unwrap().key().clone()
 }
 
-/// A runtime with a worker per core.
+/// Creates a runtime with a worker for each core.
 #[must_use]
 pub fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap()
 }
 
-/// A SQLite store at a path.
+/// Opens a SQLite store at a path.
 pub async fn sqlite(path: &Path, synchronous: Synchronous) -> Arc<SqliteSessionService> {
-    // One bench keeps 10,000 keys and adds one.
+    // One bench keeps 10,000 keys and adds another.
     let limits = Limits::default().with_keys_per_scope(20_000);
     let options = SqliteOptions::default().with_synchronous(synchronous).with_limits(limits);
     Arc::new(SqliteSessionService::open(path, options).await.unwrap())

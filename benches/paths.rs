@@ -1,4 +1,4 @@
-//! Single paths under criterion, to watch one of them while working on it.
+//! Measures single paths with criterion, for work on one of them.
 #![allow(
     missing_docs,
     clippy::unwrap_used,

@@ -1,8 +1,9 @@
-//! What a turn costs besides the model: reading the session, building the request, committing message and answer.
+//! Measures what a turn costs in addition to the model: reading the session, building the request, and committing the
+//! message and the answer.
 //!
-//! Prints a table in Markdown and fails where a turn takes more processor time than 200 microseconds and 3 for each event
-//! that is sent to the model. On a machine at rest the time that passes is about the same; on a busy one it is longer.
-//! Instructions are counted by callgrind, where it is installed.
+//! Prints a table in Markdown. Fails if a turn takes more processor time than 200 microseconds plus 3 for each event
+//! that is sent to the model. On an idle machine, the elapsed time is about the same as the processor time; on a busy
+//! machine, it is longer. Callgrind counts the instructions, if it is installed.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a bench that cannot run has nothing to report")]
 
 use std::process::{Command, ExitCode};
@@ -22,11 +23,11 @@ use serde_json::{Map, Value, json};
 const SIZES: [usize; 5] = [0, 10, 100, 1_000, 10_000];
 const HISTORIES: [&str; 2] = ["text", "text, calls and responses"];
 
-/// What a turn may take, in microseconds: in all, and for each event that is sent.
+/// The allowed processor time of a turn, in microseconds: a base, and more for each event that is sent.
 const BASE: f64 = 200.0;
 const EACH: f64 = 3.0;
 
-/// What has to be measured in one process, and how many turns.
+/// How many turns are counted in one process.
 const COUNTED: usize = 10;
 
 fn main() -> ExitCode {
@@ -53,7 +54,7 @@ fn report() -> ExitCode {
             let Times { processor, passed } =
                 runtime().block_on(async move { tokio::spawn(Times::of(history, events)).await.unwrap() });
             let (median, most) = (passed[passed.len() / 2], passed[passed.len() * 9 / 10]);
-            // The message itself is sent, too.
+            // The user's message itself is sent, too.
             let sent = events + 1;
             let allowed = BASE + EACH * sent as f64;
             let ratio = processor / allowed;
@@ -68,19 +69,19 @@ fn report() -> ExitCode {
     if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What turns take, in microseconds.
+/// The times of turns, in microseconds.
 struct Times {
-    /// Of the processor, in the mean.
+    /// The mean processor time.
     processor: f64,
-    /// Until the answer is there, in order.
+    /// The times until the answer has arrived, sorted.
     passed: Vec<f64>,
 }
 
 impl Times {
-    /// Of many turns, each on a session of its own.
+    /// Measures many turns, each on its own session.
     async fn of(history: &'static str, events: usize) -> Self {
         let bench = Bench::new(history, events).await;
-        // About a second of processor time, which Linux counts in hundredths.
+        // This number of turns takes about a second of processor time, which Linux counts in hundredths.
         let count = 3_000_000 / (3 * events + 300);
         let mut keys = Vec::with_capacity(count);
         for n in 0..count {
@@ -102,13 +103,13 @@ impl Times {
     }
 }
 
-/// The instructions of a turn; nothing without valgrind.
+/// Returns the instructions of a turn; `None` without valgrind.
 fn instructions(history: &str, events: usize) -> Option<u64> {
     let many = counted(history, events, 2 * COUNTED)?;
     Some((many - counted(history, events, COUNTED)?) / COUNTED as u64)
 }
 
-/// The instructions of a whole process with this many turns.
+/// Returns the instructions of a whole process with this many turns.
 fn counted(history: &str, events: usize, turns: usize) -> Option<u64> {
     let program = std::env::current_exe().unwrap();
     let mut valgrind = Command::new("valgrind");
@@ -119,7 +120,8 @@ fn counted(history: &str, events: usize, turns: usize) -> Option<u64> {
     said.lines().find_map(|line| line.split_once("Collected :")?.1.trim().parse().ok())
 }
 
-/// As many sessions whatever the number of turns, so that the turns make the difference.
+/// Runs this many turns. The number of sessions does not depend on the number of turns, so only the turns make the
+/// difference.
 fn run(history: &str, events: usize, turns: usize) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -133,7 +135,7 @@ fn run(history: &str, events: usize, turns: usize) {
     });
 }
 
-/// An agent with a tool, and a session to begin from.
+/// An agent with a tool, and a session that each turn's session is copied from.
 struct Bench {
     runner: Runner,
     origin: SessionKey,
@@ -157,7 +159,7 @@ impl Bench {
         Self { runner, origin }
     }
 
-    /// A session with the same events.
+    /// Creates a copy of the session, with the same events.
     async fn fork(&self, n: usize) -> SessionKey {
         let config = ForkConfig::default().with_session_id(format!("fork {n}"));
         let session = self.runner.session_service().fork_session(&self.origin, config).await.unwrap();
@@ -171,7 +173,7 @@ impl Bench {
     }
 }
 
-/// A message or an answer of about 300 bytes.
+/// Returns a message or an answer of about 300 bytes.
 fn said(n: usize) -> Event {
     let text = format!("{n}: {}", "All work and no play makes the agent a dull program. ".repeat(6));
     let event =
@@ -179,7 +181,7 @@ fn said(n: usize) -> Event {
     event.with_content(if n.is_multiple_of(2) { Content::user(text) } else { Content::model(text) })
 }
 
-/// A message, a call, its response and an answer.
+/// Returns an event of a turn with a tool: a message, a call, its response or an answer.
 fn said_or_called(n: usize) -> Event {
     let id = format!("adk-{}", n / 4);
     let part = match n % 4 {

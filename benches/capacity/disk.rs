@@ -1,4 +1,4 @@
-//! What tables take on the disk.
+//! How much space tables take on the disk.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use scratchbook_test_servers::{MariaDb, Postgres};
 const TABLES: [&str; 7] =
     ["sessions", "initial_states", "session_states", "users", "user_states", "events", "state_log"];
 
-/// A table, in bytes.
+/// A table, with its rows and its size in bytes.
 pub(crate) struct Size {
     pub(crate) name: String,
     pub(crate) rows: u64,
@@ -27,7 +27,7 @@ impl Size {
 
 pub(crate) fn postgres(server: &Postgres) -> Vec<Size> {
     let size = |name: &&str| {
-        // A table's partitions, or itself where it has none.
+        // The partitions of the table, or the table itself if it has no partitions.
         let sql = format!(
             "SELECT '{name}', (SELECT count(*) FROM {name}), sum(pg_table_size(part)), sum(pg_indexes_size(part))
              FROM (SELECT relid::oid FROM pg_partition_tree('{name}') UNION SELECT '{name}'::regclass) AS p (part)"
@@ -37,7 +37,7 @@ pub(crate) fn postgres(server: &Postgres) -> Vec<Size> {
     TABLES.iter().map(size).collect()
 }
 
-/// InnoDB keeps a table in its primary key, so that index is in the table's size.
+/// Returns the sizes of the tables. InnoDB keeps a table in its primary key, so this index is part of the table's size.
 pub(crate) fn mariadb(server: &MariaDb) -> Vec<Size> {
     let size = |name: &&str| {
         server.ask(&format!("ANALYZE TABLE scratchbook.{name}")).unwrap();
@@ -63,6 +63,6 @@ pub(crate) fn sqlite(path: &Path) -> Vec<Size> {
         let rows = number(&format!("SELECT count(*) FROM {name}"));
         Size { name: (*name).to_owned(), rows, table: pages("table"), indexes: pages("index") }
     };
-    // A file has no table of users.
+    // A SQLite file has no table of users.
     TABLES.iter().filter(|name| **name != "users").map(size).collect()
 }

@@ -1,5 +1,5 @@
-//! What a session, an event and a key cost: bytes on the disk, bytes logged, processor time. The figures behind the
-//! capacity plan of docs/scale.md, in Markdown. A word filters by the store's name.
+//! Measures what a session, an event and a key cost: bytes on the disk, bytes logged, processor time. Prints the
+//! figures of the capacity plan in docs/scale.md, in Markdown. A word on the command line selects stores by name.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a bench that cannot run has nothing to report")]
 
 mod disk;
@@ -17,25 +17,25 @@ use tokio::runtime::Runtime;
 
 use stores::Measured;
 
-/// How many sessions there are, each of a user of its own.
+/// How many sessions there are. Each session has its own user.
 const SESSIONS: usize = 1_000;
-/// How many events each gets. An event writes a key of the session and one of the user.
+/// How many events each session gets. An event writes a key of the session and a key of the user.
 const EVENTS: usize = 100;
-/// How many keys a session begins with, beside those that its events write.
+/// How many keys a session begins with, in addition to the keys that its events write.
 const KEYS: usize = 10;
-/// How many callers there are at a time, where they are many.
+/// How many callers there are in measurements with several callers.
 const CALLERS: usize = 64;
 /// How many calls one caller makes alone.
 const ALONE: usize = 3_000;
 
-/// What this many calls took.
+/// The cost of a number of calls.
 struct Cost {
     calls: usize,
     seconds: f64,
-    /// Processor time of the client and of the server.
+    /// The processor time of the client and of the server, in seconds.
     client: f64,
     server: f64,
-    /// Bytes of the log that makes commits durable.
+    /// How many bytes were written to the log that makes commits durable.
     logged: u64,
 }
 
@@ -100,7 +100,7 @@ fn measure(name: &str, open: &dyn Fn(&Runtime) -> Measured) {
     println!();
 }
 
-/// Makes calls by this many callers, each of which waits for each of its calls.
+/// Makes calls by this many callers. Each caller waits for a call before it makes the next one.
 fn run<W, A, F>(
     runtime: &Runtime,
     measured: &Measured,

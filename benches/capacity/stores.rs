@@ -21,7 +21,7 @@ pub(crate) const STORES: [(&str, &Open); 4] = [
     ("SQLite", &Measured::sqlite),
 ];
 
-/// A store, and what it lives in.
+/// A store, and the server or folder that it uses.
 pub(crate) struct Measured {
     service: Arc<dyn SessionService>,
     home: Home,
@@ -41,7 +41,7 @@ impl Measured {
         Self { service, home: Home::Postgres(server) }
     }
 
-    /// By the statements of docs/partitions.sql.
+    /// Starts PostgreSQL, and partitions the tables with the statements of docs/partitions.sql.
     fn partitioned(runtime: &Runtime) -> Self {
         let measured = Self::postgres(runtime);
         if let Home::Postgres(server) = &measured.home {
@@ -67,7 +67,7 @@ impl Measured {
         Arc::clone(&self.service)
     }
 
-    /// Seconds that the server has used; SQLite has none.
+    /// Returns the processor time that the server has used, in seconds. SQLite has no server.
     pub(crate) fn cpu(&self) -> f64 {
         let id = match &self.home {
             Home::Postgres(server) => server.folder().join("data/postmaster.pid"),
@@ -78,7 +78,8 @@ impl Measured {
         cpu::with_children(text.lines().next().unwrap().trim().parse().unwrap())
     }
 
-    /// Bytes of the log that makes commits durable, so far. SQLite's starts again at each checkpoint, and is not counted.
+    /// Returns how many bytes were written so far to the log that makes commits durable. SQLite's log starts again at
+    /// each checkpoint, and is not counted.
     pub(crate) fn logged(&self) -> u64 {
         match &self.home {
             Home::Postgres(server) => server.ask("SELECT pg_current_wal_lsn() - '0/0'").unwrap().parse().unwrap(),
@@ -95,7 +96,8 @@ impl Measured {
             Home::Postgres(server) => disk::postgres(server),
             Home::MariaDb(server) => disk::mariadb(server),
             Home::Sqlite(folder) => {
-                // A copy, since a second copy of SQLite in the process would drop the first one's locks.
+                // The file is copied, since a second copy of SQLite in this process would drop the locks of the first
+                // one.
                 let copy = folder.path().join("copy.db");
                 std::fs::copy(file(folder), &copy).unwrap();
                 std::fs::copy(file(folder).with_extension("db-wal"), copy.with_extension("db-wal")).unwrap();

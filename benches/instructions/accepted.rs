@@ -7,7 +7,7 @@ use std::{env, fs};
 
 use super::cases::CASES;
 
-/// The counts by case, of each compiler, architecture and profile.
+/// The counts by case, for each compiler, architecture and profile.
 pub(crate) struct Accepted(BTreeMap<String, BTreeMap<String, u64>>);
 
 impl Accepted {
@@ -16,7 +16,7 @@ impl Accepted {
         Self(serde_json::from_str(&text).expect("accepted.json is the counts of each compiler"))
     }
 
-    /// Whether there are counts of this program's build.
+    /// Returns whether there are counts for this program's build.
     pub(crate) fn is_known(&self) -> bool {
         self.0.contains_key(&counted_with())
     }
@@ -25,16 +25,15 @@ impl Accepted {
         self.0.get(&counted_with())?.get(case).copied()
     }
 
-    /// Writes these counts in place of those of the same build. Counts of other builds stay, until they are accepted
-    /// there.
+    /// Writes these counts in place of the earlier counts for this build. Counts for other builds stay as they are.
     pub(crate) fn accept(mut self, counts: &BTreeMap<&'static str, u64>) {
         let counts = counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
         self.0.insert(counted_with(), counts);
         fs::write(file(), serde_json::to_string_pretty(&self.0).unwrap() + "\n").unwrap();
     }
 
-    /// Describes the counts that are above the accepted ones and their room. A case without an accepted count is one of
-    /// these, too.
+    /// Describes the counts that exceed the accepted counts by more than the case's room, and the cases without an
+    /// accepted count.
     pub(crate) fn risen(&self, counts: &BTreeMap<&'static str, u64>) -> Vec<String> {
         let risen = |case: &super::cases::Case| {
             let count = counts[case.name];
@@ -57,7 +56,7 @@ fn file() -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "instructions", "accepted.json"].iter().collect()
 }
 
-/// The compiler, the architecture and the profile of this program.
+/// Returns the compiler, the architecture and the profile of this program.
 pub(crate) fn counted_with() -> String {
     let compiler = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let version = Command::new(compiler).arg("--version").output().expect("rustc says its version");

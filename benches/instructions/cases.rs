@@ -1,4 +1,4 @@
-//! What is counted. Every case runs in one process, one after the other.
+//! The cases that are counted. All cases run in one process, one after the other.
 
 use std::future::Future;
 use std::hint::black_box;
@@ -21,21 +21,21 @@ use scratchbook_server::Server;
 use serde_json::{Map, json};
 use tower::ServiceExt;
 
-/// The name of the function between what is counted and what is not.
+/// The name of the function that is called between counted and uncounted calls.
 pub(crate) const BOUNDARY: &str = "part_of_the_count_ends";
 
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     /// How many calls are counted.
     pub(crate) calls: usize,
-    /// By how much a call may cost more than was accepted, in percent.
+    /// By how many percent a call may cost more than the accepted count.
     pub(crate) room: f64,
 }
 
 const CORE: f64 = 3.0;
 const ELSEWHERE: f64 = 8.0;
 
-/// In the order in which [`run`] runs them.
+/// The cases, in the order in which [`run`] runs them.
 pub(crate) const CASES: [Case; 12] = [
     Case { name: "core: read an event", calls: 100, room: CORE },
     Case { name: "core: prepare an event", calls: 100, room: CORE },
@@ -83,7 +83,7 @@ async fn counted<F: Future>(cases: &mut impl Iterator<Item = &'static Case>, mut
     part_of_the_count_ends();
 }
 
-/// An event as a client sends it, with an id and a time.
+/// Returns an event as a client sends it, with an id and a time.
 fn sent(n: usize) -> Event {
     event(n).with_id(format!("event-{n:08}")).with_timestamp(1_700_000_000.0 + n as f64)
 }

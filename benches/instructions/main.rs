@@ -1,4 +1,5 @@
-//! How many instructions a call executes, as callgrind counts them: the same figure on a busy machine and on an idle one.
+//! Counts how many instructions a call executes, with callgrind. The figures are the same on a busy machine and on an
+//! idle one.
 //!
 //! `cargo xtask test --step instructions` fails if a count has risen above the accepted one by more than its room. A
 //! change that is worth its cost accepts the new counts in the same commit: `cargo xtask bench instructions --accept`.
@@ -20,7 +21,7 @@ use std::process::{Command, ExitCode};
 use accepted::{Accepted, counted_with};
 use cases::CASES;
 
-/// How often a count is repeated that seems to have risen: threads that wait for each other may spin.
+/// How often the counting is repeated if a count seems to have risen: threads that wait for each other may spin.
 const TRIES: usize = 3;
 
 fn main() -> ExitCode {
@@ -34,7 +35,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The instructions of a call in each case, by the name of the case; `None` without valgrind.
+/// Returns the instructions of a call in each case, by the name of the case; `None` without valgrind.
 fn count() -> Option<BTreeMap<&'static str, u64>> {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
@@ -45,19 +46,19 @@ fn count() -> Option<BTreeMap<&'static str, u64>> {
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     let parts = parts(folder.path());
     assert_eq!(parts.len(), 2 * CASES.len() + 1, "the parts between the boundaries");
-    // What comes before a case belongs to no case, and neither does what comes after the last.
+    // The parts before each case and after the last case belong to no case.
     let counted = parts.chunks(2).filter_map(|pair| pair.get(1));
     Some(CASES.iter().zip(counted).map(|(case, all)| (case.name, all / case.calls as u64)).collect())
 }
 
-/// The totals of the parts that callgrind has written, in their order.
+/// Returns the totals of the parts that callgrind has written, in the order of the parts.
 fn parts(folder: &Path) -> Vec<u64> {
     let mut parts: Vec<(u64, u64)> = fs::read_dir(folder).unwrap().map(|file| part(&file.unwrap().path())).collect();
     parts.sort_unstable();
     parts.into_iter().map(|(_, total)| total).collect()
 }
 
-/// The number of a part, and its total.
+/// Returns the number of a part, and its total.
 fn part(file: &Path) -> (u64, u64) {
     let text = fs::read_to_string(file).unwrap();
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok()).unwrap();

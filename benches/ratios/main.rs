@@ -1,7 +1,7 @@
-//! Every promise about speed as a ratio of two things measured in the same run: the median of interleaved rounds.
+//! Checks every promise about speed, as a ratio of two measurements in the same run: the median of interleaved rounds.
 //!
-//! Prints a table in Markdown and fails where a target is missed. `--bench` and other arguments of the harness
-//! are ignored; a word filters by name.
+//! Prints a table in Markdown. Fails if a target is missed. `--bench` and other arguments of the harness are ignored. A
+//! word on the command line selects rows by name.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a bench that cannot run has nothing to report")]
 
 mod mariadb;
@@ -14,32 +14,32 @@ mod sqlite;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Makes a row of a name.
+/// Measures a comparison with this name, and returns its row.
 pub(crate) type Comparison = fn(&'static str) -> Row;
 
-/// Rounds per comparison; each measures both sides, in turn.
+/// The number of rounds of a comparison. Each round measures one side after the other.
 const ROUNDS: usize = 5;
 const FINE_ROUNDS: usize = 41;
 
-/// A comparison: what was measured, and whether it is as promised.
+/// A comparison: the measurements and the target.
 pub(crate) struct Row {
     name: &'static str,
-    /// The two sides in each round: seconds for so much work.
+    /// For each round, the seconds that one unit of work took on each side.
     rounds: Vec<(f64, f64)>,
     target: Target,
     unit: &'static str,
 }
 
-/// What the ratio of a to b must be.
+/// The target for the ratio of side `a` to side `b`.
 #[derive(Clone, Copy)]
 pub(crate) enum Target {
-    /// a costs at most this many times b.
+    /// `a` costs at most this many times as much as `b`.
     CostAtMost(f64),
-    /// a is at least this many times as fast as b.
+    /// `a` is at least this many times as fast as `b`.
     SpeedAtLeast(f64),
 }
 
-/// Measures both sides in turn, round by round; each gives the seconds that one unit of work took.
+/// Measures one side after the other, round by round. `a` and `b` return the seconds that one unit of work took.
 pub(crate) fn compare(
     name: &'static str,
     target: Target,
@@ -50,7 +50,8 @@ pub(crate) fn compare(
     compare_in(ROUNDS, name, target, unit, a, b)
 }
 
-/// The same in many short rounds, for targets of a few percent, which are less than what one round differs from the next.
+/// Does the same as [`compare`] in many short rounds. This is for targets of a few percent, which is less than the
+/// difference between two rounds.
 pub(crate) fn compare_finely(
     name: &'static str,
     target: Target,
@@ -69,13 +70,13 @@ fn compare_in(
     mut a: impl FnMut() -> f64,
     mut b: impl FnMut() -> f64,
 ) -> Row {
-    // Warms both up.
+    // Both sides run once before they are measured.
     let _ = (a(), b());
     let rounds = (0..count).map(|_| (a(), b())).collect();
     Row { name, rounds, target, unit }
 }
 
-/// The seconds that one of `count` repetitions takes.
+/// Returns the mean time of `count` repetitions, in seconds.
 pub(crate) fn time_each(count: usize, mut work: impl FnMut()) -> f64 {
     let started = Instant::now();
     (0..count).for_each(|_| work());
@@ -127,7 +128,7 @@ fn load() -> String {
         .map_or("unknown".to_owned(), |text| text.split(' ').take(3).collect::<Vec<_>>().join(" "))
 }
 
-/// How long one flush of a small write takes, the median of many.
+/// Returns the median time of many flushes of small writes.
 fn flush_time() -> Duration {
     use std::io::Write;
     let folder = tempfile::tempdir().unwrap();

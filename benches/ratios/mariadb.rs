@@ -1,5 +1,5 @@
-//! The MariaDB store: against the same rows written statement by statement, and against itself with little in it. The
-//! server flushes each commit to the disk.
+//! Compares the MariaDB store with the same rows written statement by statement, and with itself when it stores little.
+//! The server flushes each commit to the disk.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -29,12 +29,12 @@ fn server() -> &'static MariaDb {
     SERVER.get_or_init(|| {
         let options = MariaDbOptions::default().with_line("innodb_buffer_pool_size = 512M");
         let options = options.with_line("innodb_log_file_size = 1G");
-        // Sessions of 100,000 events are made at once.
+        // A session of 100,000 events is created in one call.
         MariaDb::start(&options.with_line("max_allowed_packet = 512M")).unwrap()
     })
 }
 
-/// A store with tables of its own.
+/// Opens a store with its own tables.
 fn bench(prefix: &str) -> Side<()> {
     let runtime = runtime();
     let mut options = DatabaseOptions::default();
@@ -43,8 +43,8 @@ fn bench(prefix: &str) -> Side<()> {
     Side::new(runtime, Arc::new(store), ())
 }
 
-/// Seconds an append when clients write its rows one statement after the other, each with a session, a user and an app
-/// of its own.
+/// Returns the seconds for each append when clients write its rows one statement after the other. Each client has its
+/// own session, user and app.
 fn statements(prefix: &str, each: usize) -> f64 {
     let (runtime, opts) = (runtime(), Opts::from_url(&server().uri()).unwrap());
     runtime.block_on(async {
@@ -54,7 +54,7 @@ fn statements(prefix: &str, each: usize) -> f64 {
                 let mut connection = Conn::new(opts).await.unwrap();
                 let isolation = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
                 connection.query_drop(isolation).await.unwrap();
-                // The first prepares the statements.
+                // The first append prepares the statements.
                 write(&mut connection, &prefix, client).await;
                 let started = Instant::now();
                 for _ in 0..each {
@@ -73,7 +73,7 @@ fn statements(prefix: &str, each: usize) -> f64 {
     })
 }
 
-/// One append, as a program would write it that has one statement for each thing it does.
+/// Makes one append, as a program would that has a separate statement for each row.
 async fn write(connection: &mut Conn, prefix: &str, client: usize) {
     let (app, user, session) = (format!("app{client}"), format!("user{client}"), format!("s{client}"));
     let table = |name: &str| format!("`{prefix}{name}`");
@@ -148,7 +148,7 @@ async fn write(connection: &mut Conn, prefix: &str, client: usize) {
     connection.query_drop("COMMIT").await.unwrap();
 }
 
-/// Both sides in tables of the same size: each round adds to both.
+/// Compares both sides in tables of the same size, because each round adds to both.
 fn batched(name: &'static str) -> Row {
     let (ours, theirs) = (bench("ours_"), bench("theirs_"));
     let keys = ours.writers(CLIENTS, |n| format!("app{n}"));

@@ -1,4 +1,4 @@
-//! The memory store: costs that do not grow with the session.
+//! Checks that costs of the memory store do not grow with the session.
 
 use futures_util::FutureExt;
 use scratchbook::{AppendOptions, GetSessionConfig, InMemorySessionService, SessionKey, SessionService};
@@ -11,7 +11,7 @@ pub(crate) const COMPARISONS: &[(&str, Comparison)] = &[
     ("memory: append at event 100,000 against the first thousand", append),
 ];
 
-/// The memory store never waits: its futures are ready when they are first polled.
+/// Returns a future's result. The memory store never waits, so its futures are ready when they are first polled.
 fn now<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("the memory store never waits")
 }
@@ -40,7 +40,8 @@ fn append(name: &'static str) -> Row {
             now(service.append(&key, event, AppendOptions::default())).unwrap();
         })
     };
-    // Several thousand a round on both sides, and fresh sessions are kept, so that both take fresh memory.
+    // Each side makes several thousand appends in a round. The new sessions are kept, so that both sides allocate new
+    // memory.
     let mut kept = Vec::new();
     let first = || {
         let fresh: Vec<_> = (0..5).map(|_| with_events(0).0).collect();

@@ -1,5 +1,5 @@
-//! The PostgreSQL store: against pgbench running the store's own statement on the same server, and against itself with
-//! little in it. The server flushes each commit to the disk.
+//! Compares the PostgreSQL store with pgbench, which runs the store's own statement on the same server, and with itself
+//! when it stores little. The server flushes each commit to the disk.
 
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
@@ -22,10 +22,10 @@ pub(crate) const COMPARISONS: &[(&str, Comparison)] = &[
     ("PostgreSQL: append with 1,000 idle watchers against none", append_beside_watchers),
 ];
 
-/// Seconds that pgbench runs for one round.
+/// How many seconds pgbench runs in one round.
 const PGBENCH_SECONDS: usize = 4;
 
-/// How many clients pgbench has at most, each with an app, a user and a session of its own.
+/// The maximum number of pgbench's clients. Each client has its own app, user and session.
 const PGBENCH_CLIENTS: usize = 16;
 
 fn server() -> &'static Postgres {
@@ -37,7 +37,7 @@ fn server() -> &'static Postgres {
     })
 }
 
-/// A store in a schema of its own.
+/// Opens a store in its own schema.
 fn bench(schema: &str) -> Side<()> {
     let runtime = runtime();
     let mut options = DatabaseOptions::default();
@@ -46,7 +46,7 @@ fn bench(schema: &str) -> Side<()> {
     Side::new(runtime, Arc::new(store), ())
 }
 
-/// The statement by which a store in this schema has appended last, as the server knows it.
+/// Returns the statement of the last append by a store in this schema, as the server reports it.
 fn append_statement(schema: &str) -> String {
     let sql = format!(
         "SELECT query FROM pg_stat_activity
@@ -58,7 +58,7 @@ fn append_statement(schema: &str) -> String {
     statement
 }
 
-/// An append of one event as a script for pgbench: the store's own statement, with the parameters of one event.
+/// Returns a script for pgbench that appends one event: the store's own statement, with the parameters of one event.
 fn script(append: &str) -> String {
     let number = "(random() * 1e9)::bigint::text";
     let values = [
@@ -86,16 +86,16 @@ fn script(append: &str) -> String {
         "1000000000".to_owned(),
         "ARRAY['\\x0707070707070707070707070707070707070707070707070707070707070707']".to_owned(),
     ];
-    // pgbench would take `:e1` for a variable. `\072` is the same colon in a text of type bytea.
+    // pgbench would read `:e1` as a variable. In a text of type bytea, `\072` is a colon, too.
     let mut sql = append.replace("'scratchbook:e1:'", "'scratchbook\\072e1:'");
-    // From the last on: `$1` is also how `$10` begins.
+    // The last parameter is replaced first, because `$10` begins with `$1`.
     for (number, value) in values.iter().enumerate().rev() {
         sql = sql.replace(&format!("${}", number + 1), value);
     }
     format!("{};\n", sql.trim_end())
 }
 
-/// Seconds an append of pgbench's, with this many clients.
+/// Returns the seconds for each append by pgbench with this many clients.
 fn pgbench(append: &str, clients: usize) -> f64 {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("append.sql");
@@ -119,7 +119,7 @@ fn batched(name: &'static str) -> Row {
     against_pgbench(name, Target::SpeedAtLeast(1.5), 64, PGBENCH_CLIENTS, 1_000)
 }
 
-/// Both sides in tables of the same size: each round adds to both.
+/// Compares both sides in tables of the same size, because each round adds to both.
 fn against_pgbench(name: &'static str, target: Target, count: usize, clients: usize, each: usize) -> Row {
     let schemas = [format!("ours_{count}"), format!("pgbench_{count}")];
     let (ours, theirs) = (bench(&schemas[0]), bench(&schemas[1]));

@@ -1,4 +1,4 @@
-//! Runs of agents: what they read of a session does not grow with it, where its events are summed up.
+//! Checks that the cost of agents' runs does not grow with the session if its events are summarized.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ fn run(name: &'static str) -> Row {
     };
     let [long, short] = [("long", 100_000), ("short", 1_000)].map(|(id, events)| {
         let key = runtime.block_on(session(store.as_ref(), id, events, 10));
-        // The first run sums up.
+        // The first run makes the summary.
         turn(&key);
         key
     });

@@ -1,4 +1,4 @@
-//! One side of a comparison: a store with a runtime to use it on, whatever store it is.
+//! One side of a comparison: a store of any kind, and a runtime for its calls.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use scratchbook::{AppendOptions, CreateSessionConfig, Event, GetSessionConfig, S
 use scratchbook_benches::{event, event_of_three, session};
 use tokio::runtime::Runtime;
 
-/// A store, and what it lives in.
+/// A store, its runtime, and the folder that it uses, if any.
 pub(crate) struct Side<H> {
     runtime: Runtime,
     store: Arc<dyn SessionService>,
@@ -20,13 +20,13 @@ impl<H> Side<H> {
         Self { runtime, store, home }
     }
 
-    /// Closes the store and gives what it lived in.
+    /// Closes the store and returns its folder.
     pub(crate) fn close(self) -> H {
         self.runtime.block_on(self.store.close()).unwrap();
         self.home
     }
 
-    /// With this many who follow an app, a user and a session that nothing happens to.
+    /// Adds this many watches of an app, a user and a session without changes.
     pub(crate) fn with_idle_watchers(self, count: usize) -> Self {
         let watches = Watches::new(Arc::clone(&self.store));
         self.runtime.block_on(async {
@@ -45,13 +45,14 @@ impl<H> Side<H> {
         self.runtime.block_on(session(self.store.as_ref(), id, events, keys))
     }
 
-    /// With a session for each of this many writers.
+    /// Adds a session for each of this many writers.
     pub(crate) fn with_sessions(self, count: usize) -> Self {
         (0..count).for_each(|n| drop(self.session(&format!("s{n}"), 0, 10)));
         self
     }
 
-    /// This many writers, each with a session and a user of its own, in the app that it is given.
+    /// Creates the sessions of this many writers. Each writer has its own session and user, in the app that `app`
+    /// returns.
     pub(crate) fn writers(&self, count: usize, app: impl Fn(usize) -> String) -> Vec<SessionKey> {
         let session = |n| {
             let config = CreateSessionConfig::default().with_session_id(format!("s{n}"));
@@ -61,23 +62,25 @@ impl<H> Side<H> {
         (0..count).map(session).collect()
     }
 
-    /// Seconds an append when each of these writers appends so often, to keys of all three scopes.
+    /// Returns the seconds for each append when each of these writers makes `each` appends, which write keys of all
+    /// three scopes.
     pub(crate) fn append_of_three(&self, writers: &[SessionKey], each: usize) -> f64 {
         self.append_each(writers.iter().map(|key| (key.clone(), (0..each).map(event_of_three).collect())).collect())
     }
 
-    /// Seconds an append by one writer who waits for each.
+    /// Returns the seconds for each append by one writer, who waits for each append.
     pub(crate) fn append(&self, key: &SessionKey, count: usize) -> f64 {
         self.append_each(vec![(key.clone(), (0..count).map(event).collect())])
     }
 
-    /// Seconds an append when this many writers append to a session each.
+    /// Returns the seconds for each append when this many writers append, each to its own session.
     pub(crate) fn append_by(&self, writers: usize, each: usize) -> f64 {
         let key = |n| SessionKey::new("app", "user", &format!("s{n}")).unwrap();
         self.append_each((0..writers).map(|n| (key(n), (0..each).map(event).collect())).collect())
     }
 
-    /// Seconds an append when there is a writer for each list of events, who waits for each.
+    /// Returns the seconds for each append when a separate writer appends each list of events, and waits for each
+    /// append.
     pub(crate) fn append_each(&self, lists: Vec<(SessionKey, Vec<Event>)>) -> f64 {
         let count: usize = lists.iter().map(|(_, events)| events.len()).sum();
         self.runtime.block_on(async {
@@ -97,7 +100,7 @@ impl<H> Side<H> {
         })
     }
 
-    /// Seconds a read.
+    /// Returns the seconds for each read.
     pub(crate) fn get(&self, key: &SessionKey, config: &GetSessionConfig, count: usize) -> f64 {
         self.runtime.block_on(async {
             let started = Instant::now();

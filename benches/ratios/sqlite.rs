@@ -1,4 +1,4 @@
-//! The SQLite store: against bare SQLite, and against itself with little in it.
+//! Compares the SQLite store with bare SQLite, and with itself when it stores little.
 
 use std::path::Path;
 use std::time::Instant;
@@ -24,14 +24,14 @@ pub(crate) const COMPARISONS: &[(&str, Comparison)] = &[
     ("SQLite: append with 1,000 idle watchers against none", append_beside_watchers),
 ];
 
-/// A store in a folder of its own.
+/// Opens a store in its own folder.
 fn bench(synchronous: Synchronous) -> Side<TempDir> {
     let (runtime, folder) = (runtime(), tempfile::tempdir().unwrap());
     let store = runtime.block_on(sqlite(&folder.path().join("bench.db"), synchronous));
     Side::new(runtime, store, folder)
 }
 
-/// A database of the same schema and the same settings, written to directly.
+/// A database with the same schema and settings, which is written to directly.
 struct Bare {
     connection: Connection,
     seq: i64,
@@ -47,7 +47,7 @@ impl Bare {
         Self { connection, seq: 0, _folder: folder }
     }
 
-    /// Seconds a transaction that writes what one append writes.
+    /// Returns the seconds for each transaction that writes the rows of one append.
     fn transactions(&mut self, count: usize) -> f64 {
         let events: Vec<_> = (0..count).map(|n| serde_json::to_string(&event(n)).unwrap()).collect();
         let started = Instant::now();
@@ -87,7 +87,7 @@ impl Bare {
         started.elapsed().as_secs_f64() / count as f64
     }
 
-    /// Seconds an INSERT of one event in a transaction of its own.
+    /// Returns the seconds for each INSERT of one event in its own transaction.
     fn single_inserts(&mut self, count: usize) -> f64 {
         let events: Vec<_> = (0..count).map(|n| serde_json::to_string(&event(n)).unwrap()).collect();
         let started = Instant::now();
@@ -156,7 +156,7 @@ fn get_by_events(name: &'static str, config: &GetSessionConfig) -> Row {
     )
 }
 
-/// Appends to one of two sessions; without flushes, which would hide what is compared.
+/// Compares appends to two sessions, without flushes, which would hide the difference.
 fn append_to(name: &'static str, bench: &Side<TempDir>, much: &SessionKey, little: &SessionKey) -> Row {
     let (much, little) = (|| bench.append(much, 3000), || bench.append(little, 3000));
     compare(name, Target::CostAtMost(1.2), "appends", much, little)

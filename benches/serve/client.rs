@@ -1,23 +1,24 @@
-//! A client as small as it can be: one connection, one request after the other.
+//! A minimal HTTP client: one connection, one request after the other.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
-/// A connection that is kept.
+/// A persistent connection.
 pub(crate) struct Client {
     port: u16,
     connection: BufReader<TcpStream>,
 }
 
 impl Client {
-    /// Connects, where somebody listens.
+    /// Connects to a port; `None` if no server listens there.
     pub(crate) fn connect(port: u16) -> Option<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
         stream.set_nodelay(true).ok()?;
         Some(Self { port, connection: BufReader::new(stream) })
     }
 
-    /// Sends a request; the status, once the head of the answer is read, and how long the body is, if that is said.
+    /// Sends a request and reads the head of the answer. Returns the status, and the length of the body if the head has
+    /// it.
     pub(crate) fn send(&mut self, method: &str, path: &str, body: &str) -> Option<(u16, Option<usize>)> {
         let (port, length) = (self.port, body.len());
         let head = format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n");
@@ -37,7 +38,7 @@ impl Client {
         }
     }
 
-    /// Sends a request that has to go well, and reads its answer.
+    /// Sends a request, which has to succeed, and returns the body of its answer.
     pub(crate) fn ask(&mut self, method: &str, path: &str, body: &str) -> String {
         let (status, length) = self.send(method, path, body).unwrap();
         let mut answer = vec![0; length.unwrap()];

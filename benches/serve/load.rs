@@ -1,4 +1,4 @@
-//! What is asked of a server, by wrk.
+//! The load on a server, which wrk makes.
 
 use std::fs;
 use std::process::Command;
@@ -9,10 +9,11 @@ use crate::client::Client;
 use crate::server::Server;
 
 const CONNECTIONS: &str = "-c16";
-/// Wrk's threads: one keeps either server busy, and leaves it the rest of a small machine.
+/// The number of wrk's threads. One thread keeps either server busy, and leaves the rest of a small machine to the
+/// server.
 const THREADS: &str = "-t1";
 const SESSIONS: &str = "/apps/demo/users/u/sessions";
-/// How often a session is changed at most: from 10 events to 20.
+/// How often a session is changed at most, so that it grows from 10 events to 20.
 const CHANGES: usize = 10;
 
 #[derive(Clone, Copy)]
@@ -22,10 +23,10 @@ pub(crate) enum Load {
     Patch,
 }
 
-/// What came of a round.
+/// The result of a round.
 pub(crate) struct Measured {
     pub(crate) per_second: f64,
-    /// In milliseconds.
+    /// The median of the latencies, in milliseconds. The next field has their 99th percentile.
     pub(crate) p50: f64,
     pub(crate) p99: f64,
 }
@@ -69,7 +70,8 @@ fn make_sessions(server: &Server, name: &str, count: usize) {
     }
 }
 
-/// Has wrk ask for a time, as a script says; every answer has to be a good one, and no more than `most` of them.
+/// Lets wrk send the requests of a script for a time. Every request has to succeed, and there may be at most `most`
+/// requests.
 fn wrk(server: &Server, seconds: u64, request: &str, most: usize) -> Measured {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("load.lua");

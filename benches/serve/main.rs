@@ -1,9 +1,10 @@
-//! `scratchbook serve` beside `adk api_server`, each on a SQLite file: requests per second over 16 connections, as wrk
-//! counts them, in interleaved rounds of one run; and how long a start takes, and the first byte of a run.
+//! Compares `scratchbook serve` with `adk api_server`, each on a SQLite file: requests per second over 16 connections,
+//! as wrk counts them, in interleaved rounds of one run. Also measures the time of a start, and the time to the first
+//! byte of a run.
 //!
-//! It takes the binary (`cargo build --profile bench -p scratchbook-cli`, or a path in `SCRATCHBOOK_BINARY`), wrk, and the
-//! Python that `cargo xtask test --step python` makes; `cargo xtask bench serve` sees to all of them. A round measures
-//! for `SCRATCHBOOK_BENCH_SECONDS`, or 5, each time.
+//! It needs the binary (`cargo build --profile bench -p scratchbook-cli`, or a path in `SCRATCHBOOK_BINARY`), wrk, and
+//! the Python that `cargo xtask test --step python` makes. `cargo xtask bench serve` provides all of them. Each
+//! measurement in a round takes `SCRATCHBOOK_BENCH_SECONDS` seconds, by default 5.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -23,13 +24,13 @@ use server::Server;
 
 const ROUNDS: usize = 3;
 
-/// What is measured, how many times as fast as ADK it is to be, and how many sessions each side changes in a round.
+/// What is measured: the name, the load, and how many times as fast as ADK scratchbook should be.
 const ROWS: [(&str, Load, f64); 3] = [
     ("create", Load::Create, 50.0),
     ("get, 10 events", Load::Get, 50.0),
     ("PATCH, 10 to 20 events", Load::Patch, 25.0),
 ];
-/// The longest that 99 of 100 requests may take, in milliseconds.
+/// The maximum time of 99 of 100 requests, in milliseconds.
 const P99: f64 = 10.0;
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -55,7 +56,7 @@ fn main() -> ExitCode {
     if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Prints the table of rates; how many targets are missed.
+/// Prints the table of rates, and returns how many targets are missed.
 fn rates() -> usize {
     println!(
         "| requests | scratchbook, per s | p50, ms | p99, ms | adk, per s | p50, ms | p99, ms | times | target | met |"

@@ -1,4 +1,4 @@
-//! The two servers, each a process with a SQLite file of its own, logging nothing but what is wrong.
+//! The two servers, each a process with its own SQLite file. They log only warnings and errors.
 
 use std::fs;
 use std::net::TcpListener;
@@ -11,11 +11,11 @@ use tempfile::TempDir;
 
 use crate::client::Client;
 
-/// A server that answers; it ends with this.
+/// A running server. It ends when this value is dropped.
 pub(crate) struct Server {
     process: Child,
     pub(crate) port: u16,
-    /// How many sessions a round of changes goes over: enough that each is changed ten times at most.
+    /// How many sessions a round of changes uses: enough that each session is changed at most ten times.
     pub(crate) pool: usize,
     _folder: TempDir,
 }
@@ -24,7 +24,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// The binary that is measured.
+/// Returns the path of the binary that is measured.
 pub(crate) fn binary() -> PathBuf {
     let binary = std::env::var_os("SCRATCHBOOK_BINARY").map(PathBuf::from);
     let binary = binary.unwrap_or_else(|| root().join("target/release/scratchbook"));
@@ -36,7 +36,7 @@ pub(crate) fn binary() -> PathBuf {
     binary
 }
 
-/// A port that nobody listens on just now.
+/// Returns a port on which no process listens now.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -61,7 +61,7 @@ impl Server {
         let python = python.unwrap_or_else(|| root().join("target/python/bin/python"));
         let mut command = Command::new(python);
         command.args(["-m", "google.adk.cli", "api_server", "--log_level", "warning", "--port", &port.to_string()]);
-        // As SQLAlchemy has it: the path comes after the third slash.
+        // This is SQLAlchemy's form, in which the path comes after the third slash.
         let database = format!("sqlite:///{}/sessions.db", folder.path().display());
         command.args(["--session_service_uri", &database, "--artifact_service_uri", "memory://"]);
         command.arg(folder.path().join("agents"));
@@ -80,7 +80,7 @@ impl Server {
     }
 }
 
-/// Whether a server answers that it is there.
+/// Returns whether a server answers on this port.
 pub(crate) fn is_up(port: u16) -> bool {
     Client::connect(port)
         .and_then(|mut client| client.send("GET", "/health", ""))

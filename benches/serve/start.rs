@@ -1,4 +1,5 @@
-//! How long a start takes, from the call of the program to the first answer; and the first byte of a run.
+//! Measures how long a start takes, from the call of the program to the first answer, and the time to the first byte of
+//! a run.
 
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -11,11 +12,11 @@ use crate::median;
 use crate::server::{Server, binary, free_port, is_up};
 
 const STARTS: usize = 20;
-/// The longest that a start may take, in milliseconds.
+/// The maximum time of a start, in milliseconds.
 const START: f64 = 100.0;
 const RUNS: usize = 200;
 
-/// Prints what was measured; how many targets are missed.
+/// Prints the measurements, and returns how many targets are missed.
 pub(crate) fn report() -> usize {
     println!("| time, median | ms | target | met |");
     println!("|---|---|---|---|");
@@ -53,7 +54,8 @@ fn start(database: &str) -> f64 {
     time
 }
 
-/// From the request to the first frame of a run whose model answers at once, with a session of its own each.
+/// Returns the median time from the request to the first frame of a run, in milliseconds. The model answers at once,
+/// and each run has its own session.
 fn first_byte() -> f64 {
     let server = Server::scratchbook();
     let run = |n: usize| {

@@ -1,4 +1,4 @@
-//! The clock of server processes, which can be set forward and back while they run, by libfaketime.
+//! The clock of a server process. libfaketime sets it forward and back while the process runs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,13 +35,13 @@ impl Clock {
     /// Sets the clock to this many seconds after the right time, or before it if the number is negative. The process
     /// notices within a second.
     pub(crate) fn set(&self, seconds: i64) -> Result<(), Error> {
-        // The file is replaced as a whole: the process never reads a part.
+        // The file is replaced as a whole, so the process never reads a part of it.
         let new = self.folder.path().join("new");
         std::fs::write(&new, format!("{seconds:+}s\n"))?;
         Ok(std::fs::rename(new, self.file())?)
     }
 
-    /// Gives a process this clock. Times that it measures stay right.
+    /// Gives a process this clock. Durations that the process measures stay right.
     pub(crate) fn give_to(&self, process: &mut Command) {
         process.env("LD_PRELOAD", &self.library).env("FAKETIME_TIMESTAMP_FILE", self.file());
         process.env("FAKETIME_CACHE_DURATION", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");

@@ -13,7 +13,7 @@ use crate::disk::SmallDisk;
 use crate::faults::Error;
 use crate::servers::until_started;
 
-/// How long a balancer needs to notice that a node of a cluster is dead.
+/// How long a load balancer needs to notice that a node of a cluster is dead.
 const NOTICE: Duration = Duration::from_secs(1);
 
 /// A database.
@@ -29,9 +29,9 @@ pub enum Database {
     Postgres(Postgres),
     /// A PostgreSQL server with a standby that takes over.
     Standby(StandbyPair),
-    /// A PostgreSQL server with a standby that is read from.
+    /// A PostgreSQL server with a standby for reads.
     ReadStandby(StandbyPair),
-    /// Three PostgreSQL servers under Patroni, which elects one of them that is written to.
+    /// Three PostgreSQL servers under Patroni, which elects the server for writes.
     Patroni(Patroni),
     /// A MariaDB server.
     MariaDb(MariaDb),
@@ -39,7 +39,7 @@ pub enum Database {
     Galera {
         /// The nodes.
         cluster: Galera,
-        /// Whether each server process writes to a node of its own. Otherwise all write to the first node.
+        /// Whether each server process writes to its own node. Otherwise all processes write to the first node.
         is_written_everywhere: bool,
     },
 }
@@ -47,11 +47,11 @@ pub enum Database {
 /// How the leader of a cluster fails.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Loss {
-    /// It is killed.
+    /// The leader is killed.
     Killed,
-    /// It stops running for longer than its lease, and then goes on.
+    /// The leader stops running for longer than its lease lasts, and then continues.
     Frozen,
-    /// It does not reach the store of its lease.
+    /// The leader does not reach the server that stores its lease.
     CutOff,
 }
 
@@ -88,14 +88,14 @@ impl Database {
         Ok(Self::Galera { cluster: Galera::start()?, is_written_everywhere })
     }
 
-    /// Starts a cluster in which every statement waits for what other nodes have committed, and in which a lock of a row
-    /// that has changed since the transaction began is refused.
+    /// Starts a cluster in which every statement waits for the commits of other nodes. A transaction cannot lock a row
+    /// that has changed since the transaction began.
     pub(crate) fn strict_galera() -> Result<Self, Error> {
         let cluster = Galera::start_with(&["wsrep_sync_wait = 7", "innodb_snapshot_isolation = ON"])?;
         Ok(Self::Galera { cluster, is_written_everywhere: true })
     }
 
-    /// Returns the URI for the server process with this number. Its port is the one of [`port`](Self::port).
+    /// Returns the URI for the server process with this number. It has the port that [`port`](Self::port) returns.
     pub(crate) fn uri(&self, process: usize) -> String {
         match self {
             Self::Memory => "memory:".to_owned(),
@@ -112,8 +112,8 @@ impl Database {
         }
     }
 
-    /// Returns the port that the server process with this number connects to; `None` for a file, and if it connects to
-    /// several.
+    /// Returns the port that the server process with this number connects to; `None` for a file, or if the process
+    /// connects to several ports.
     pub(crate) fn port(&self, process: usize) -> Option<u16> {
         match self {
             Self::Memory | Self::File(_) | Self::FileOnSmallDisk(_) | Self::Patroni(_) => None,
@@ -131,7 +131,7 @@ impl Database {
         self.path().map(|folder| folder.join("sessions.db-lock"))
     }
 
-    /// Kills the only server and starts it again. Does nothing without such a server.
+    /// Kills the database server and starts it again, if there is only one server. Does nothing otherwise.
     pub(crate) fn kill(&self) -> Result<(), Error> {
         match self {
             Self::Postgres(server) => Ok(server.kill().and_then(|()| until_started(|| server.restart()))?),
@@ -144,8 +144,8 @@ impl Database {
         }
     }
 
-    /// Kills the primary, lets its standby take over, and gives that one a standby. Does nothing without a standby that
-    /// takes over.
+    /// Kills the primary, lets its standby take over, and starts a new standby. Does nothing for a database without a
+    /// standby that takes over.
     pub(crate) fn fail_over(&mut self, proxies: &[Proxy]) -> Result<(), Error> {
         let Self::Standby(pair) = self else { return Ok(()) };
         pair.fail_over()?;
@@ -176,7 +176,7 @@ impl Database {
         Ok(())
     }
 
-    /// Lets the leader of a cluster fail, and heals it when another one is elected and has been written to for some time.
+    /// Lets the leader of a cluster fail. Heals it when another leader is elected and has taken writes for some time.
     /// Returns whether there was a leader.
     pub(crate) fn lose_leader(&mut self, loss: Loss, time: Duration) -> Result<bool, Error> {
         let Self::Patroni(cluster) = self else { return Ok(false) };
@@ -186,7 +186,7 @@ impl Database {
             Loss::Frozen => cluster.freeze(leader)?,
             Loss::CutOff => cluster.cut_off(leader),
         }
-        // If no other node has all that was acknowledged, nobody is elected until the leader is back.
+        // If no other node has everything that was acknowledged, no leader is elected until the old leader is back.
         if cluster.wait_for_other_leader(leader).is_ok() {
             sleep(time);
         }

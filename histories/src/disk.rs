@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::faults::Error;
 
-/// The size of the disk while it is not full. A file system in memory takes only as much as its files have.
+/// The size of the disk while it is not full. A file system in memory takes only as much memory as its files.
 const SIZE: u64 = 4 << 30;
 
 /// A disk that can become full.
@@ -22,7 +22,7 @@ impl SmallDisk {
     ///
     /// # Errors
     ///
-    /// The user may not mount file systems: that takes root.
+    /// The user is not allowed to mount file systems. Only root is.
     pub fn mount() -> Result<Self, Error> {
         let folder = tempfile::tempdir()?;
         mount(&format!("size={SIZE}"), folder.path())?;
@@ -41,7 +41,7 @@ impl SmallDisk {
     ///
     /// The size cannot be changed.
     pub fn fill(&self) -> Result<(), Error> {
-        // While others write, the content may have grown beyond the size by the time it is set.
+        // Other processes write meanwhile, so the content may be larger than the computed size when the size is set.
         for _ in 0..100 {
             let space = statvfs(self.path())?;
             let used = (space.f_blocks - space.f_bfree) * space.f_frsize;
@@ -64,7 +64,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // A process that has not ended yet keeps the disk, but not its place among the folders.
+        // If a process still uses the disk, the disk stays until the process ends, but the folder is free at once.
         let _ = Command::new("umount").arg("--lazy").arg(self.path()).status();
     }
 }

@@ -13,7 +13,7 @@ use crate::history::{Entry, Kind, Recorder};
 use crate::worker::{Worker, keys, reads};
 use crate::workload::{List, Workload};
 
-/// How long a call is repeated that does not get an answer.
+/// How long a call without an answer is repeated.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The pause before a call is repeated.
@@ -29,12 +29,12 @@ pub struct Observed {
     pub entries: Vec<Entry>,
     /// Writes that were refused because one of their keys was written since it was read.
     pub refusals: Vec<Refusal>,
-    /// The app's feed, as a follower read it page by page; `None` if the follower was refused, which is in `wrong`.
+    /// The app's feed, as a follower read it page by page; `None` if the follower failed. A refusal is in `wrong`.
     pub feed: Option<Vec<FeedEvent>>,
     /// The appends that were answered.
     pub committed: Vec<(SessionKey, String, Stored)>,
-    /// Refusals that nothing explains, reads of the past that did not give what the event's own answer had, and failed
-    /// checks of the stored state.
+    /// Unexplained refusals, reads of the past that differ from the answer to the event's append, and failed checks of
+    /// the stored state.
     pub wrong: Vec<String>,
     /// The appends with an unknown outcome: their sessions and lists.
     pub unknown: Vec<(SessionKey, Vec<List>)>,
@@ -84,7 +84,7 @@ impl Run {
         Ok(Self { follower: tokio::spawn(follow(Arc::clone(&shared))), shared })
     }
 
-    /// Lets several workers run transactions for some time. Each worker has a client and keeps it.
+    /// Lets several workers run transactions for some time. Each worker uses one client.
     ///
     /// # Errors
     ///
@@ -99,11 +99,12 @@ impl Run {
         Ok(())
     }
 
-    /// Reads everything, by each client, and checks the stored state. All faults have to be over.
+    /// Reads everything by each client, and checks the stored state. All faults have to be over.
     ///
     /// # Errors
     ///
-    /// A read, or the follower of the feed, gets no answer. What was observed until then is returned beside the error.
+    /// A read, or the follower of the feed, gets no answer. The observations until then are returned together with the
+    /// error.
     pub async fn end(self) -> (Observed, Result<(), Failure>) {
         let mut result = self.shared.read_everything().await;
         self.shared.is_over.store(true, Relaxed);
@@ -135,7 +136,7 @@ async fn until_answered<T, C: Future<Output = Result<T, Failure>>>(call: impl Fn
     }
 }
 
-/// Waits until a client finds a session, which takes a moment on a standby.
+/// Waits until a client finds a session. On a standby, this takes a moment.
 async fn until_found(client: &dyn Client, session: &SessionKey) -> Result<(), Failure> {
     let begun = Instant::now();
     loop {
@@ -146,11 +147,12 @@ async fn until_found(client: &dyn Client, session: &SessionKey) -> Result<(), Fa
     }
 }
 
-/// Follows the feed of the app from its beginning until the run is over, by cursors that are given back each time.
+/// Follows the feed of the app from its beginning until the run is over. Each call passes the cursor of the previous
+/// call.
 async fn follow(run: Arc<Shared>) -> Result<Vec<FeedEvent>, Failure> {
     let app = run.workload.sessions()[0].app_name().to_owned();
     let (mut events, mut cursor) = (Vec::new(), None::<String>);
-    // Each page comes from another server, which has nothing but the cursor.
+    // Each page comes from another server, which knows only the cursor.
     for client in run.clients.iter().cycle() {
         let is_over = run.is_over.load(Relaxed);
         let part = until_answered(|| client.feed(&app, cursor.as_deref())).await?;
@@ -172,7 +174,7 @@ impl Shared {
     }
 
     async fn read_everything(&self) -> Result<(), Failure> {
-        // What a commit with an unknown outcome has stored is read at one time.
+        // The lists of a commit with an unknown outcome are read at one time.
         let unknown = self.observed().unknown.clone();
         for client in &self.clients {
             for session in self.workload.sessions() {

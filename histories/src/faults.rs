@@ -13,13 +13,13 @@ use scratchbook_test_servers::Proxy;
 use crate::database::{Database, Loss};
 use crate::servers::ServerProcess;
 
-/// An error of a fault that could not be made or undone.
+/// The error if a fault could not be made or undone.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// How many times each fault happened.
 pub type Counts = BTreeMap<&'static str, usize>;
 
-/// How often servers are paused until one is found that holds the lock of its file.
+/// The maximum number of pauses until a server is found that holds the lock of its file.
 const PAUSES: usize = 200;
 
 /// How far a clock is set forward or back, in seconds.
@@ -36,7 +36,7 @@ pub struct Parts {
     pub database: Database,
 }
 
-/// Faults that happen in a thread of their own until they are healed.
+/// Faults, which a separate thread makes until they are healed.
 #[derive(Debug)]
 pub struct Faults {
     is_over: Arc<AtomicBool>,
@@ -44,7 +44,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Begins to make faults, with pauses of up to `pause` between them.
+    /// Starts to make faults, with pauses of up to `pause` between them.
     #[must_use]
     pub fn begin(parts: Parts, pause: Duration, seed: u64) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
@@ -53,7 +53,7 @@ impl Faults {
         Self { is_over, thread }
     }
 
-    /// Ends the faults: everything runs again. Returns the parts, and how many times each fault happened.
+    /// Ends the faults, so that everything runs again. Returns the parts, and how many times each fault happened.
     ///
     /// # Errors
     ///
@@ -165,7 +165,7 @@ fn some_time(random: &mut fastrand::Rng) -> Duration {
     Duration::from_millis(random.u64(200..2_000))
 }
 
-/// Pauses servers until one is found that holds the lock of the file, and leaves that one paused for some time.
+/// Pauses servers until it finds a server that holds the lock of the file, and leaves this server paused for some time.
 fn pause_holder(parts: &mut Parts, random: &mut fastrand::Rng) -> Result<bool, Error> {
     let lock = parts.database.lock_file().ok_or("no lock file")?;
     for _ in 0..PAUSES {
@@ -183,8 +183,8 @@ fn pause_holder(parts: &mut Parts, random: &mut fastrand::Rng) -> Result<bool, E
     Ok(false)
 }
 
-/// Returns whether a process holds the lock of a file, which the kernel lists as
-/// `1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0 EOF`. Those that wait have `->` after the number.
+/// Returns whether a process holds the lock of a file. The kernel lists locks as
+/// `1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0 EOF`. Processes that wait for the lock have `->` after the number.
 fn holds_lock(process: u32, file: &Path) -> Result<bool, Error> {
     let (process, inode) = (process.to_string(), format!(":{}", std::fs::metadata(file)?.ino()));
     let locks = std::fs::read_to_string("/proc/locks")?;

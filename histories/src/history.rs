@@ -1,7 +1,7 @@
-//! What clients asked for and what came back, in the order in which it happened.
+//! What clients asked for and what they got, in the order in which it happened.
 //!
 //! The format is that of [Elle](https://github.com/jepsen-io/elle)'s list-append histories: each line is a JSON object,
-//! and a transaction has two of them, one when it begins and one when it ends.
+//! and each transaction has two lines, one for its beginning and one for its end.
 
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 /// One step of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Appends an element, which no other step appends to this list.
+    /// Appends an element. No other step appends the same element to this list.
     Append {
         /// The name of the list.
         list: String,
@@ -37,17 +37,17 @@ impl Serialize for Step {
     }
 }
 
-/// What an entry says of its transaction.
+/// What an entry says about its transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// It begins.
+    /// The transaction begins.
     Invoke,
-    /// It was committed.
+    /// The transaction was committed.
     Ok,
-    /// It was not committed.
+    /// The transaction was not committed.
     Fail,
-    /// Nobody knows whether it was committed, or will be.
+    /// It is unknown whether the transaction was committed, or will be.
     Info,
 }
 
@@ -56,10 +56,11 @@ pub enum Kind {
 pub struct Entry {
     /// The place in the history.
     pub index: usize,
-    /// Whether it is a beginning, or which end.
+    /// Whether the entry is a beginning, or which kind of end.
     #[serde(rename = "type")]
     pub kind: Kind,
-    /// Who runs the transaction. A process runs one at a time, and none after one with an unknown end.
+    /// The process that runs the transaction. A process runs one transaction at a time, and ends after an unknown
+    /// outcome.
     pub process: u64,
     /// The time since the history's beginning, in nanoseconds.
     pub time: u64,
@@ -96,10 +97,10 @@ impl Recorder {
         inner.processes - 1
     }
 
-    /// Records the beginning or the end of a process's transaction, and returns its place in the history.
+    /// Records the beginning or the end of a process's transaction, and returns the entry's place in the history.
     pub fn record(&self, process: u64, kind: Kind, value: Vec<Step>) -> usize {
         let mut inner = self.lock();
-        // The time is taken under the lock, so that times and places have one order.
+        // The time is taken under the lock, so that times are in the order of places.
         let time = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let index = inner.entries.len();
         inner.entries.push(Entry { index, kind, process, time, f: "txn", value });

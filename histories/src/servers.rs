@@ -15,10 +15,10 @@ use tokio::net::TcpListener;
 use crate::clock::Clock;
 use crate::faults::Error;
 
-/// How many times something is started again that has ended at its start.
+/// How many times a server is started if it ends during its start.
 const STARTS: usize = 20;
 
-/// The pause before each of them.
+/// The pause before each of these starts.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// A server in a process of its own, on the loopback interface.
@@ -55,7 +55,7 @@ impl ServerProcess {
         self.child.id()
     }
 
-    /// Returns the server's clock; `None` if it has the machine's.
+    /// Returns the server's clock; `None` if the server uses the machine's clock.
     pub(crate) fn clock(&self) -> Option<&Clock> {
         self.clock.as_ref()
     }
@@ -64,17 +64,17 @@ impl ServerProcess {
     ///
     /// # Errors
     ///
-    /// It cannot be started again.
+    /// The server cannot be started again.
     pub fn crash(&mut self) -> io::Result<()> {
         self.child.kill()?;
         self.child.wait()?;
-        // A server ends at its start if it does not get through to its database, where faults happen, too.
+        // A server ends during its start if it does not reach its database, which has faults, too.
         let start = || start(&self.program, &self.database, self.port, self.clock.as_ref());
         (self.child, self.port) = until_started(start)?;
         Ok(())
     }
 
-    /// Stops the server from running, until [`resume`](Self::resume). Its connections and locks stay.
+    /// Pauses the server until [`resume`](Self::resume). Its connections and locks stay.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl Drop for ServerProcess {
     }
 }
 
-/// Starts something that was killed, several times if it does not start at once.
+/// Starts a server that was killed. Tries several times if it does not start at once.
 pub(crate) fn until_started<T, E>(start: impl Fn() -> Result<T, E>) -> Result<T, E> {
     for _ in 0..STARTS {
         if let Ok(started) = start() {

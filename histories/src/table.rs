@@ -11,7 +11,7 @@ use crate::topology::Outcome;
 const HEAD: &str =
     "| topology | seconds | committed | refused | unknown | faults | violations |\n|---|---|---|---|---|---|---|";
 
-/// A table that is printed, and also written to a file if there is one. Topologies that the file has already are not
+/// A table that is printed, and also written to a file if a file is given. Topologies with a row in the file are not
 /// run again.
 #[derive(Debug)]
 pub struct Table {
@@ -38,7 +38,7 @@ impl Table {
         Ok(table)
     }
 
-    /// Returns whether the table has a row of this topology.
+    /// Returns whether the table has a row for this topology.
     #[must_use]
     pub fn has(&self, topology: &str) -> bool {
         self.done.iter().any(|done| done == topology)
@@ -62,7 +62,7 @@ impl Table {
         println!("{line}");
         let Some(path) = &self.path else { return Ok(()) };
         let mut file = File::options().create(true).append(true).open(path)?;
-        // The row counts only if it survives what comes next.
+        // The row has to survive a crash in the runs that follow.
         writeln!(file, "{line}").and_then(|()| file.sync_data())
     }
 }

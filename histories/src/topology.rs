@@ -27,11 +27,12 @@ const PAUSE: Duration = Duration::from_secs(3);
 pub struct Topology {
     /// Its name on the command line and in the table.
     pub name: &'static str,
-    /// Whether it is promised to be strictly serializable. Where it is not, violations are counted but no failure.
+    /// Whether the topology is promised to be strictly serializable. If it is not, violations are counted but are no
+    /// failure.
     pub is_promised: bool,
-    /// Whether it is part of every run of the tests, because it needs no more than a server.
+    /// Whether the topology is part of every run of the tests, because it needs only one database server.
     pub is_short: bool,
-    /// How many server processes there are; none for the library.
+    /// How many server processes there are; 0 for the library.
     processes: usize,
     start: fn() -> Result<Database, Error>,
 }
@@ -45,14 +46,14 @@ pub struct Outcome {
     pub faults: Counts,
 }
 
-/// What a run needs.
+/// The options of a run.
 #[derive(Debug)]
 pub struct Options<'a> {
     /// The command `histories`, which also serves.
     pub program: &'a Path,
     /// How long transactions run.
     pub time: Duration,
-    /// The seed of everything random. Times are not part of it, so that two runs differ nevertheless.
+    /// The seed of everything random except times. Two runs with one seed therefore differ.
     pub seed: u64,
     /// Where the history is written, as JSON lines.
     pub history: Option<&'a Path>,
@@ -90,7 +91,7 @@ impl Topology {
         Self { is_short: true, ..self }
     }
 
-    /// Runs transactions on it while faults happen, and checks what they show.
+    /// Runs transactions on the topology while faults happen, and checks what they show.
     ///
     /// # Errors
     ///
@@ -118,7 +119,8 @@ impl Topology {
         if self.processes == 0 {
             clients.push(Arc::new(LibraryClient::new(connect(&database.uri(0)).await?)));
         }
-        // The last process is the first to start: the one before a standby finds the tables.
+        // The last process starts first and creates the tables. The process before a standby, which cannot create
+        // tables, finds them.
         for process in (0..self.processes).rev() {
             let mut uri = database.uri(process);
             if let Some(port) = database.port(process) {

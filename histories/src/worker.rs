@@ -21,9 +21,9 @@ pub(crate) struct Worker {
     process: u64,
     random: fastrand::Rng,
     name: String,
-    /// How many events it has made.
+    /// How many events the worker has made.
     count: u64,
-    /// A session's event and the lists that it left.
+    /// A session's last event by this worker, and the lists after this event.
     last: Option<(SessionKey, Stored)>,
 }
 
@@ -55,7 +55,7 @@ impl Worker {
         self.commit(session, &elements, None, steps).await;
     }
 
-    /// Reads lists and appends to them, provided that nobody has written them in between.
+    /// Reads lists and appends to them. The append is refused if another worker has written them in between.
     async fn write_by_key(&mut self, session: &SessionKey) {
         let lists = self.run.workload.to_read(session, &mut self.random);
         let elements: Vec<_> =
@@ -68,13 +68,13 @@ impl Worker {
         let invoked: Vec<_> = reads(&lists, None).into_iter().chain(appends.clone()).collect();
         self.run.recorder.record(self.process, Kind::Invoke, invoked.clone());
         let Some(View { lists: read, seen }) = self.view(session, &lists, invoked).await else { return };
-        // Time in which others may write.
+        // Other workers may write during this time.
         sleep(Duration::from_millis(self.random.u64(..4))).await;
         let steps = reads(&lists, Some(&read)).into_iter().chain(appends).collect();
         self.commit(session, &elements, Some((seen, read)), steps).await;
     }
 
-    /// Sends an append until its outcome is known or the worker gives up, and records its end.
+    /// Sends an append until its outcome is known or the worker gives up. Records the end of the transaction.
     async fn commit(
         &mut self,
         session: &SessionKey,
@@ -110,7 +110,7 @@ impl Worker {
                 self.run.observed().committed.push((session.clone(), append.event_id, stored.clone()));
                 self.last = Some((session.clone(), stored));
             }
-            // An earlier attempt may still be carried out: nobody knows.
+            // An earlier attempt may still be carried out, so the outcome is unknown.
             Err(_) if was_unknown => self.give_up(session, elements, steps),
             Err(Failure::Conflict) => {
                 let at = recorder.record(self.process, Kind::Fail, steps);
@@ -125,8 +125,8 @@ impl Worker {
         }
     }
 
-    /// Ends a transaction with an unknown outcome; the process does not go on after it. What it has read says nothing if
-    /// it was not committed.
+    /// Ends a transaction with an unknown outcome. The process ends with it. The reads are not recorded, because they
+    /// mean nothing if the transaction was not committed.
     fn give_up(&mut self, session: &SessionKey, elements: &[(List, u64)], mut steps: Vec<Step>) {
         for step in &mut steps {
             if let Step::Read { elements, .. } = step {
@@ -199,7 +199,7 @@ fn appended(list: &List, element: u64) -> Step {
     Step::Append { list: list.name.clone(), element }
 }
 
-/// Returns the steps that read lists, with what they contain if that is known.
+/// Returns the steps that read lists, with the elements of the lists if they are known.
 pub(crate) fn reads(lists: &[List], found: Option<&Lists>) -> Vec<Step> {
     let of = |list: &List| found.map(|found| found.get(&list.key).cloned().unwrap_or_default());
     lists.iter().map(|list| Step::Read { list: list.name.clone(), elements: of(list) }).collect()

@@ -1,4 +1,4 @@
-//! Which lists there are, and which of them a transaction touches.
+//! Decides which lists there are, and which of them a transaction reads or writes.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -7,7 +7,8 @@ use scratchbook::{Error, SessionKey};
 /// The app of all sessions.
 pub const APP: &str = "histories";
 
-/// How many elements a list gets before its place is taken by a new one. Every append returns the whole list.
+/// How many elements a list gets before a new list replaces it. The limit is low because every append returns the whole
+/// list.
 const ELEMENTS: u64 = 40;
 
 /// The sessions and their lists.
@@ -15,23 +16,23 @@ const ELEMENTS: u64 = 40;
 pub struct Workload {
     sessions: Vec<SessionKey>,
     places: Vec<Place>,
-    /// How many elements were given out. No two lists have an element in common, so that a list in the place of another
-    /// is noticed.
+    /// How many elements were used. No two lists have an element in common, so a read that returns another list is
+    /// noticed.
     elements: AtomicU64,
 }
 
-/// The place of a list in a session, a user or the app. The list in it changes.
+/// A key of a session, a user or the app, and its list. A full list is replaced by a new one.
 #[derive(Debug)]
 struct Place {
     prefix: &'static str,
     /// The user or the session; empty for the app.
     owner: String,
     name: char,
-    /// For how many elements the place has given its list.
+    /// How many elements the lists of this place have got.
     given: AtomicU64,
 }
 
-/// A list, as the state of a session has it.
+/// A list, as the state of a session contains it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct List {
     /// The key, with its prefix.
@@ -41,8 +42,8 @@ pub struct List {
 }
 
 impl Workload {
-    /// Creates sessions of users, with lists of their own and lists that they share. `run` keeps apart what several
-    /// runs do on one database.
+    /// Creates sessions of users, with their own lists and with lists that they share. `run` is part of the app's name,
+    /// so that several runs on one database do not share data.
     ///
     /// # Errors
     ///
@@ -91,7 +92,7 @@ impl Workload {
         self.elements.fetch_add(1, Relaxed)
     }
 
-    /// Returns all lists of a session's state that there have been.
+    /// Returns all lists that a session's state has had.
     #[must_use]
     pub fn all_of(&self, session: &SessionKey) -> Vec<List> {
         let places = self.places.iter().filter(|place| place.is_of(session));

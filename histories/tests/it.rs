@@ -1,4 +1,4 @@
-//! The command, for some seconds on each topology.
+//! Tests the command, for some seconds on each topology.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
@@ -28,7 +28,7 @@ fn every_store_is_strictly_serializable_while_servers_and_databases_are_killed()
 #[cfg(target_os = "linux")]
 const NOTHING_LOST: &str = "0, 0 at most";
 
-/// Cuts the power this many times. Returns whether nothing was violated, and the cells of the row.
+/// Cuts the power this many times. Returns whether there was no violation, and the cells of the row.
 #[cfg(target_os = "linux")]
 fn cut_power(arguments: &[&str], cuts: u64) -> (bool, Vec<String>) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_histories"));
@@ -42,7 +42,7 @@ fn cut_power(arguments: &[&str], cuts: u64) -> (bool, Vec<String>) {
     (output.status.success(), cells)
 }
 
-/// `SCRATCHBOOK_POWER_CUTS` says how often.
+/// `SCRATCHBOOK_POWER_CUTS` is the number of cuts.
 #[cfg(target_os = "linux")]
 #[test]
 fn what_is_acknowledged_survives_a_power_cut_unless_the_database_is_set_to_forget_it() {

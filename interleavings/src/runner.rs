@@ -64,7 +64,7 @@ pub fn one_run_at_a_time() {
     runs_of_one_session([WhenBusy::Queue; 3]);
 }
 
-/// A run that is refused, or that gives up, keeps nobody waiting.
+/// A run that is refused, or that gives up, keeps no other run waiting.
 pub fn refused_runs_leave_nothing_behind() {
     runs_of_one_session([WhenBusy::Queue, WhenBusy::Refuse, WhenBusy::Queue]);
 }

@@ -58,7 +58,7 @@ mod transaction {
     use super::error::Fallible;
     use crate::sync::{Arc, Mutex, PoisonError, perhaps};
 
-    /// What is committed; everybody can look at it.
+    /// The committed numbers, which every task can read.
     #[derive(Clone, Debug, Default)]
     pub(super) struct Commits(Arc<Mutex<Vec<u64>>>);
 

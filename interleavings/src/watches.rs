@@ -31,8 +31,8 @@ fn names() -> Option<(SessionKey, StateOwner)> {
     Some((SessionKey::new("app", "user", "session").ok()?, StateOwner::user("app", "user").ok()?))
 }
 
-/// A watcher that reads and then waits for a notice sees every commit: no notice is lost between the two, whenever the
-/// watcher begins, and while others come and go.
+/// A watcher that reads and then waits for a notice sees every commit: no notice is lost between the read and the wait,
+/// whenever the watcher begins, and while other watchers come and go.
 pub fn commits_reach_their_watchers() {
     let Some((session, owner)) = names() else { return };
     let (notifier, commits) = (CommitNotifier::new(), Arc::new(AtomicUsize::new(0)));

@@ -1,4 +1,4 @@
-//! Each promise in many orders of steps. An order that breaks it is printed, and can be replayed.
+//! Tests each promise in many orders of steps. An order that breaks a promise is printed, and can be replayed.
 
 use std::env;
 
@@ -6,13 +6,13 @@ use scratchbook_interleavings as promises;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner};
 
-/// How many orders are tried of each kind.
+/// How many orders of each kind are tried.
 const SCHEDULES: usize = 1000;
 
-/// How often an order changes from one task to another where it need not: few bugs need more.
+/// How often an order changes to another task although the first task could continue. Few bugs need more changes.
 const CHANGES: usize = 3;
 
-/// Runs a scenario in many orders, or in the one that `SCRATCHBOOK_SCHEDULE` gives.
+/// Runs a scenario in many orders, or in the order that `SCRATCHBOOK_SCHEDULE` gives.
 fn in_many_orders(scenario: fn()) {
     if let Ok(schedule) = env::var("SCRATCHBOOK_SCHEDULE") {
         return shuttle::replay(scenario, &schedule);

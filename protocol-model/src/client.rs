@@ -1,4 +1,4 @@
-//! Clients: each does its operations one after the other, and tries again if it gets no answer.
+//! Clients. Each client does its operations one after the other, and tries again if it gets no answer.
 
 use crate::database::Holder;
 use crate::transaction::Transaction;
@@ -20,7 +20,7 @@ impl Address {
     }
 }
 
-/// An event to append, and whose keys it writes.
+/// An event to append, and whether it writes keys of the user and of the app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Append {
@@ -46,7 +46,7 @@ pub enum Operation {
 /// The answer to an event of a batch, or to another operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Answer {
-    /// The event is stored and has this number, which an answer that was made up does not know.
+    /// The event is stored and has this number; `None` if the client only assumes that it is stored.
     Stored(Option<u8>),
     NoSession,
     Created,
@@ -57,23 +57,23 @@ pub(crate) enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
     operations: Vec<Operation>,
-    /// The operation that is under way.
+    /// The index of the current operation.
     at: usize,
     attempt: u8,
     pub(crate) acknowledged: Vec<Acknowledged>,
     pub(crate) last: Option<Answer>,
-    /// Whether an event was answered that an earlier attempt had stored.
+    /// Whether the server has answered with an event that an earlier attempt had stored.
     pub(crate) has_found_own: bool,
 }
 
-/// An append that was answered with a number.
+/// An append that was answered as stored, and the number of its event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Acknowledged {
     pub(crate) append: Append,
     pub(crate) number: Option<u8>,
 }
 
-/// What is added to an event's id if a retry does not send the same.
+/// This is added to an event's id if a retry does not send the same id.
 pub(crate) const OTHER_ID: u8 = 100;
 
 impl Client {
@@ -87,7 +87,7 @@ impl Client {
 }
 
 impl State {
-    /// Begins an attempt at the operation of a client, if there is one left.
+    /// Begins an attempt at the current operation of a client, if there is an operation left.
     pub(crate) fn begin_next(&mut self, client: ClientId) {
         let from = &self.clients[client];
         if let Some(operation) = from.operation() {
@@ -102,7 +102,7 @@ impl State {
         self.database.release(Holder::Transaction(client, attempt));
     }
 
-    /// Loses the connection of a client. The server goes on with the transaction.
+    /// Loses the connection of a client. The server continues the transaction.
     pub(crate) fn lose_answer(&mut self, client: ClientId, protocol: &Protocol) {
         self.losses -= 1;
         for one in self.transactions.iter_mut().filter(|one| one.client == client) {

@@ -33,18 +33,18 @@ pub(crate) enum Holder {
 pub(crate) struct Database {
     pub(crate) log: Vec<Commit>,
     pub(crate) locks: BTreeMap<Row, Holder>,
-    /// The last position of PostgreSQL's sequence.
+    /// The last position that PostgreSQL's sequence has given.
     pub(crate) sequence: u8,
-    /// The numbers of entries in the feed of MySQL.
+    /// The numbers of entries in the feed on MySQL.
     pub(crate) numbers: BTreeMap<Entry, u8>,
 }
 
-/// A change's place in the log: the number of the commit, and of the change in it.
+/// A change's place in the log: the number of its commit, and its number in the commit.
 pub(crate) type Entry = (u8, u8);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Commit {
-    /// Stands for the transaction's id, which says nothing about the order of commits.
+    /// Represents the transaction's id, which does not depend on the order of commits.
     pub(crate) transaction: (ClientId, u8),
     pub(crate) changes: Vec<Change>,
     /// The last numbers of the sessions that were written.
@@ -60,9 +60,9 @@ pub(crate) struct Change {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Position {
-    /// From PostgreSQL's sequence.
+    /// The position from PostgreSQL's sequence.
     pub(crate) sequence: u8,
-    /// The position of the user's and of the app's log, in MySQL.
+    /// The positions in the user's log and in the app's log, on MySQL.
     pub(crate) user: u8,
     pub(crate) app: u8,
     /// The number that the change would have if numbers in the feed were given before the commit.
@@ -82,12 +82,12 @@ pub(crate) enum ChangeKind {
         user_keys: bool,
         app_keys: bool,
     },
-    /// Removes a session, and of its events those in the first `seen` commits.
+    /// Removes a session, and those of its events that are in the first `seen` commits.
     Deleted {
         session: Address,
         seen: u8,
     },
-    /// Removes a user, these sessions, and of the user's events those in the first `seen` commits.
+    /// Removes a user, these sessions, and those of the user's events that are in the first `seen` commits.
     Erased {
         user: u8,
         sessions: Vec<Address>,
@@ -99,7 +99,7 @@ pub(crate) enum ChangeKind {
 pub(crate) const UNBORN: u8 = u8::MAX;
 
 impl Commit {
-    /// Names the session that this commit creates by the number of the commit.
+    /// Sets the life of the session that this commit creates to the number of the commit.
     pub(crate) fn begin_life(&mut self, number: u8) {
         for change in &mut self.changes {
             if let ChangeKind::Stored { life, .. } = &mut change.kind
@@ -182,7 +182,7 @@ impl Database {
         })
     }
 
-    /// Locks a row, unless somebody else has locked it.
+    /// Locks a row, unless another holder has locked it.
     pub(crate) fn lock(&mut self, row: Row, holder: Holder) -> bool {
         *self.locks.entry(row).or_insert(holder) == holder
     }
@@ -226,7 +226,7 @@ impl Tables {
         }
     }
 
-    /// Whether a reader can still see a change: events go with their session.
+    /// Returns whether a reader can still see a change: events are removed with their session.
     pub(crate) fn shows(&self, entry: Entry, change: &Change) -> bool {
         match &change.kind {
             ChangeKind::Created { session } => self.sessions.get(session).is_some_and(|row| row.life == entry.0),
@@ -237,7 +237,7 @@ impl Tables {
 }
 
 impl Change {
-    /// Whether two changes belong to the same session, user or app, so that their order is promised.
+    /// Returns whether two changes belong to the same session, user or app, so that their order is promised.
     pub(crate) fn is_ordered_with(&self, other: &Self) -> bool {
         let (one, other) = (&self.kind, &other.kind);
         let is_same_session = one.session().is_some() && one.session() == other.session();

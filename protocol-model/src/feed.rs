@@ -1,4 +1,4 @@
-//! Readers of the feed, each from its cursor on.
+//! Readers of the feed. Each reader reads from its cursor on.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,17 +10,18 @@ use crate::{Protocol, Rule, State};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Reader {
     pub(crate) read: Vec<Entry>,
-    /// The snapshot of the cursor on PostgreSQL: the number of commits that it shows. The last number on MySQL.
+    /// On PostgreSQL, the cursor's snapshot, as the number of commits that it shows. On MySQL, the number after the
+    /// last one that was read.
     cursor: u8,
     /// The snapshot up to which pages are read, and the place in it after the last page (PostgreSQL).
     window: Option<(u8, Place)>,
     /// The entries that get numbers with the commit of this reader's transaction (MySQL).
     numbering: Option<BTreeMap<Entry, u8>>,
-    /// Whether the next cursor is still to be taken, if that rule is broken.
+    /// Whether the reader still has to take the next cursor, if the rule on cursors is broken.
     owes_cursor: bool,
 }
 
-/// Where an entry stands among those that are read together.
+/// The place of an entry among the entries that are read together.
 type Place = (u8, u8, Reverse<u8>, u8, u8, u8);
 
 impl Reader {
@@ -30,7 +31,7 @@ impl Reader {
 }
 
 impl Protocol {
-    /// Takes the next step of a reader. Returns `false` if there is none.
+    /// Takes the next step of a reader. Returns `false` if there is no step left.
     pub(crate) fn read(&self, state: &mut State, number: usize) -> bool {
         let State { database, readers, .. } = state;
         let Some(reader) = readers.get_mut(number) else { return false };
@@ -40,12 +41,12 @@ impl Protocol {
         }
     }
 
-    /// Whether a reader has nothing to read.
+    /// Returns whether a reader has nothing to read.
     pub(crate) fn is_at_end(&self, state: &State, number: usize) -> bool {
         state.readers[number].numbering.is_none() && !self.read(&mut state.clone(), number)
     }
 
-    /// Reads a page of what the end of the window shows and the cursor does not.
+    /// Reads a page of the changes that the end of the window shows and the cursor does not show.
     fn read_window(&self, database: &Database, reader: &mut Reader) -> bool {
         if reader.owes_cursor {
             (reader.cursor, reader.owes_cursor) = (database.commits(), false);
@@ -90,7 +91,7 @@ impl Protocol {
         Some(place)
     }
 
-    /// Gives numbers to commits without one, or reads the next entry by its number.
+    /// Gives numbers to commits without a number, or reads the next entry by its number.
     fn read_numbers(&self, database: &mut Database, reader: &mut Reader, number: usize) -> bool {
         if let Some(numbering) = reader.numbering.take() {
             database.numbers.extend(numbering);

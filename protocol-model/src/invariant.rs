@@ -1,4 +1,4 @@
-//! What has to hold in every state, by its name.
+//! The invariants, which have to hold in every state, with their names.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::client::{Address, Answer, OTHER_ID};
 use crate::database::{Change, ChangeKind, Database, Holder, Row, Store, StoredEvent};
 use crate::{Protocol, State};
 
-/// The events of a session have the numbers from 1 to the number in its row.
+/// The events of a session have the numbers from 1 to the last number in the session's row.
 pub const GAPLESS: &str = "the numbers of a session's events have no gap";
 /// An event is removed with its session.
 pub const NO_ORPHANS: &str = "no event is left without its session";
@@ -16,13 +16,13 @@ pub const NO_ORPHANS: &str = "no event is left without its session";
 pub const RISING: &str = "positions rise in the order of commits";
 /// However often an append is sent, it is stored once.
 pub const ONCE: &str = "an id is stored at most once";
-/// What was acknowledged is there, with its number, unless its session was removed.
+/// An acknowledged event is stored with its number, except if its session was removed.
 pub const ACKNOWLEDGED: &str = "no acknowledged append is missing";
 /// A creation is not refused because of its own earlier attempt.
 pub const CREATED: &str = "a creation that succeeded is not refused";
-/// A reader that has read to the end has read everything that is there.
+/// A reader that has read to the end has read everything that exists.
 pub const FEED_COMPLETE: &str = "the feed is complete";
-/// A reader reads nothing twice, and changes of a session, user or app in the order of their commits.
+/// A reader reads no change twice, and reads the changes of a session, user or app in the order of their commits.
 pub const FEED_IN_ORDER: &str = "the feed is in order";
 /// Transactions do not wait for each other in a circle.
 pub const NO_DEADLOCK: &str = "no deadlock";
@@ -31,10 +31,11 @@ pub const NO_DEADLOCK: &str = "no deadlock";
 pub const ALL: [&str; 9] =
     [GAPLESS, NO_ORPHANS, RISING, ONCE, ACKNOWLEDGED, CREATED, FEED_COMPLETE, FEED_IN_ORDER, NO_DEADLOCK];
 
-/// What happens in some order of the steps, so that the invariants are not kept by a model in which nothing happens.
+/// A state that some order of the steps reaches. Without this check, a model in which nothing happens would keep the
+/// invariants.
 pub const ALL_DONE: &str = "all clients are done";
 
-/// A client that tries again finds what its first attempt has done. This needs a lost answer.
+/// A client that tries again finds the work of its first attempt. This needs a lost answer.
 pub const OWN_WORK_FOUND: &str = "a retry finds its own work";
 
 pub(crate) fn properties() -> Vec<Property<Protocol>> {
@@ -80,7 +81,7 @@ fn rises(store: Store, database: &Database) -> bool {
     entries.iter().enumerate().all(|(nth, entry)| {
         let change = database.change(*entry);
         let later = entries[nth + 1..].iter().filter(|later| later.0 > entry.0).map(|later| database.change(*later));
-        // On MySQL the log of a user begins again after the user was erased.
+        // On MySQL, the log of a user begins again after the user was erased.
         let is_end = |later: &&Change| {
             store == Store::MySql && matches!(later.kind, ChangeKind::Erased { user, .. } if user == change.kind.user())
         };
@@ -88,7 +89,7 @@ fn rises(store: Store, database: &Database) -> bool {
     })
 }
 
-/// Whether the positions of two changes have the order of their commits, if they are in the same log.
+/// Returns whether the positions of two changes are in the order of their commits, if the changes are in the same log.
 fn is_before(store: Store, one: &Change, later: &Change) -> bool {
     match store {
         Store::Postgres => !one.is_ordered_with(later) || one.position.sequence < later.position.sequence,
@@ -126,7 +127,7 @@ fn has_acknowledged(state: &State) -> bool {
     })
 }
 
-/// Whether a session was removed after a commit.
+/// Returns whether a session was removed after a commit.
 fn is_removed(database: &Database, after: u8, session: Address) -> bool {
     let later = database.log.iter().skip(usize::from(after) + 1).flat_map(|commit| &commit.changes);
     later.into_iter().any(|change| match &change.kind {

@@ -1,12 +1,12 @@
-//! A model of how commits are made on PostgreSQL and MySQL, which a checker runs through every order of its steps.
+//! A model of how commits are made on PostgreSQL and MySQL. A checker runs the model through every order of its steps.
 //!
-//! The model has what the order of commits depends on: statements with their snapshots, locks on rows, numbers and
-//! positions, commits, lost answers and retries, and readers of the feed. A [`Rule`] is a decision that the stores rely
-//! on; a [`Protocol`] can break one, and then an [`invariant`] has to fail.
+//! The model contains everything that the order of commits depends on: statements with their snapshots, locks on rows,
+//! numbers and positions, commits, lost answers and retries, and readers of the feed. A [`Rule`] is a decision that the
+//! stores rely on; a [`Protocol`] can break one, and then an [`invariant`] has to fail.
 //!
-//! What the databases do themselves is taken as given: a commit becomes visible as a whole and before its locks are
-//! released, a statement of PostgreSQL reads the rows of its snapshot and the newest version of a row that it locks,
-//! and a statement of MySQL reads the newest committed rows.
+//! The model relies on the following properties of the databases: a commit becomes visible as a whole and before its
+//! locks are released, a statement of PostgreSQL reads the rows of its snapshot and the newest version of a row that it
+//! locks, and a statement of MySQL reads the newest committed rows.
 
 mod client;
 mod database;
@@ -37,7 +37,7 @@ pub struct Protocol {
     broken: Option<Rule>,
 }
 
-/// The database, and everybody who uses it.
+/// The database, and its clients and readers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     database: Database,
@@ -54,16 +54,16 @@ pub struct State {
 pub enum Action {
     /// A transaction takes its next step.
     Step { client: ClientId, attempt: u8 },
-    /// A client loses its connection and tries again, while the server still works on the first attempt.
+    /// A client loses its connection and tries again, while the server continues the first attempt.
     LoseAnswer { client: ClientId },
-    /// The server finds that nobody waits for a transaction any more, and rolls it back.
+    /// The server finds that no client waits for a transaction any more, and rolls the transaction back.
     RollBack { client: ClientId, attempt: u8 },
     /// A reader of the feed takes its next step.
     Read { reader: usize },
 }
 
 impl Protocol {
-    /// Returns the protocol as it is.
+    /// Returns the protocol with all its rules.
     #[must_use]
     pub fn new(store: Store, scenario: Scenario) -> Self {
         Self { store, scenario, broken: None }

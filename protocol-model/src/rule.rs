@@ -1,19 +1,20 @@
-//! What the stores rely on. Each rule can be broken, to show that the model needs it.
+//! The rules that the stores rely on. Each rule can be broken, to show that the model needs it.
 
 /// A decision of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rule {
-    /// The number of an event follows the number in the session's locked row, not what an older snapshot shows.
+    /// The number of an event follows the number in the session's locked row, not the number that an older snapshot
+    /// shows.
     NumberFromLockedRow,
     /// An event with an id that is stored already is rejected by the unique index, although the snapshot is too old to
     /// show that id.
     UniqueIds,
-    /// If the unique index rejects an event, everything is undone. The rest is not written with the numbers that were
-    /// counted for the whole batch.
+    /// If the unique index rejects an event, the whole batch is undone. Otherwise the rest would be written with the
+    /// numbers that were counted for the whole batch.
     DuplicateUndoesBatch,
     /// A retry sends the same event id.
     SameIdOnRetry,
-    /// An append without an answer is retried. It is not taken for committed.
+    /// An append without an answer is retried. The client does not assume that it was committed.
     RetryAfterLostAnswer,
     /// A creation that finds its own token in the row has succeeded in an earlier attempt.
     TokenOfCreation,
@@ -31,22 +32,24 @@ pub enum Rule {
     UsersBeforeApps,
     /// A creation locks the user's row before it writes events.
     CreationLocksUser,
-    /// The statements that remove a session run after the one that locks it, so that they see what the lock waited for.
+    /// The statements that remove a session run after the statement that locks it, so that they see the commits that
+    /// the lock waited for.
     RemovalSeesWhatItWaitedFor,
-    /// Erasing a user locks the user's row.
+    /// An erasure of a user locks the user's row.
     ErasureLocksUser,
-    /// Erasing a user looks for sessions again under the user's lock.
+    /// An erasure of a user looks for sessions again while it holds the lock of the user's row.
     ErasureLooksAgain,
-    /// Erasing a user does not wait for sessions that it finds only then, since it would lock them out of order.
+    /// An erasure of a user does not wait for locks of sessions that it finds in this second look, since these locks
+    /// would be out of order.
     ErasureDoesNotWait,
-    /// The cursor of a feed is a snapshot, not the last position (PostgreSQL), and a commit gets its number in the feed
-    /// after it, not before (MySQL).
+    /// On PostgreSQL, the cursor of a feed is a snapshot, not the last position. On MySQL, a commit gets its number in
+    /// the feed after the commit, not before it.
     FeedFollowsCommits,
     /// The next cursor is the snapshot of the read itself, not a later one (PostgreSQL).
     CursorOfTheSameSnapshot,
-    /// The entries between two cursors are in the order of positions, not in that of transactions.
+    /// The entries between two cursors are in the order of positions, not in the order of transaction ids.
     FeedByPosition,
-    /// Numbers in the feed are given by one reader at a time (MySQL).
+    /// One reader at a time gives numbers in the feed (MySQL).
     OneNumbersAtATime,
 }
 

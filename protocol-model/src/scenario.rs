@@ -1,22 +1,22 @@
-//! Small worlds in which the rules matter: a few clients, sessions and readers.
+//! Small scenarios in which the rules matter: a few clients, sessions and readers.
 
 use crate::client::{Address, Append, Operation};
 
-/// Who does what at the same time.
+/// The clients and readers that run at the same time, and what they do.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Scenario {
     pub name: &'static str,
-    /// The sessions that are there in the beginning.
+    /// The sessions that exist at the beginning.
     pub sessions: Vec<Address>,
     /// The operations of each client.
     pub clients: Vec<Vec<Operation>>,
     pub readers: usize,
-    /// How many answers are lost at most.
+    /// The maximum number of lost answers.
     pub losses: u8,
 }
 
-/// Which keys an event writes besides those of its session.
+/// The keys that an event writes in addition to the keys of its session.
 #[derive(Clone, Copy)]
 enum Keys {
     Own,
@@ -43,13 +43,13 @@ fn sessions(numbers: &[u8]) -> Vec<Address> {
     numbers.iter().map(|number| Address(*number)).collect()
 }
 
-/// The scenarios, in a size that is checked within seconds.
+/// Returns the scenarios that are checked within seconds.
 #[must_use]
 pub fn all() -> Vec<Scenario> {
     vec![shared_keys(), same_owners(), one_id(), batches(), erasure(), recreation(), readers()]
 }
 
-/// The scenarios with more clients, readers and lost answers, which take minutes.
+/// Returns the scenarios with more clients, readers and lost answers, whose check takes minutes.
 #[must_use]
 pub fn large() -> Vec<Scenario> {
     let mut erased_twice = erasure();

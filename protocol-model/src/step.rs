@@ -7,15 +7,15 @@ use crate::database::{Row, Store};
 use crate::transaction::Transaction;
 use crate::{Protocol, Rule};
 
-/// A statement, a lock, or a part of them that other transactions can come between.
+/// A statement, a lock, or a part of a statement. Steps of other transactions can come between two steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// A statement begins, on PostgreSQL.
     Snapshot,
     Lock(Row),
-    /// Locks the sessions that were made since, without waiting for them (PostgreSQL).
+    /// Locks the sessions that were created since the first look, without waiting for their locks (PostgreSQL).
     LockNewSessions,
-    /// Begins again if there is a session that is not locked (MySQL).
+    /// Begins the transaction again if there is a session that is not locked (MySQL).
     LookAgain,
     Position,
     Write,
@@ -103,7 +103,7 @@ impl Protocol {
         let sessions = sessions.into_iter().map(Row::Session);
         let users = users.into_iter().map(Row::User);
         let is_append = matches!(transaction.operation, Operation::Append(_));
-        // One writer with another order is enough for a circle.
+        // One writer with another order is enough for a deadlock.
         if is_append && transaction.client == 0 && !self.keeps(Rule::UsersBeforeApps) {
             sessions.chain(apps).chain(users).collect()
         } else if !is_append && !self.keeps(Rule::SessionsBeforeUsers) {

@@ -1,4 +1,4 @@
-//! Transactions: the steps that they take, one statement or lock after the other.
+//! Transactions, which take their steps one after the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,15 +17,15 @@ pub(crate) struct Transaction {
     /// Whether the client has lost the connection.
     pub(crate) is_orphan: bool,
     pub(crate) operation: Operation,
-    /// The events of a batch that are still to be written, by their places.
+    /// The events that still have to be written, by their places in the batch.
     pending: BTreeSet<usize>,
     /// The answers to the other events.
     answers: BTreeMap<usize, Answer>,
     /// The step that comes next.
     at: usize,
-    /// How many commits the statement sees that began last.
+    /// How many commits the last statement sees.
     snapshot: u8,
-    /// The sessions that were locked.
+    /// The sessions that the transaction has locked.
     locked: BTreeMap<Address, SessionRow>,
     position: Position,
     commit: Commit,
@@ -34,7 +34,7 @@ pub(crate) struct Transaction {
     has_found_own: bool,
 }
 
-/// What a step comes to.
+/// The result of a step.
 enum Outcome {
     Next,
     Blocked,
@@ -67,7 +67,7 @@ impl Transaction {
         }
     }
 
-    /// Begins again, after everything was rolled back, with the events that have no answer yet.
+    /// Begins the transaction again with the events that have no answer yet, after everything was rolled back.
     fn restart(&mut self) {
         let mut again = Self::new(self.client, self.attempt, self.operation.clone());
         again.pending = std::mem::take(&mut self.pending);
@@ -80,7 +80,7 @@ impl Transaction {
         Holder::Transaction(self.client, self.attempt)
     }
 
-    /// Returns the events that are still to be written, with their places in the batch.
+    /// Returns the events that still have to be written, with their places in the batch.
     pub(crate) fn appends(&self) -> Vec<(usize, Append)> {
         match &self.operation {
             Operation::Append(appends) => self.pending.iter().map(|place| (*place, appends[*place])).collect(),
@@ -94,7 +94,7 @@ impl Transaction {
 }
 
 impl Protocol {
-    /// Returns the row for which a transaction waits.
+    /// Returns the holder of the lock for which a transaction waits.
     pub(crate) fn waits_for(&self, database: &Database, transaction: &Transaction) -> Option<Holder> {
         match self.steps(transaction).get(transaction.at) {
             Some(Step::Lock(row)) if self.is_there(database, transaction, *row) => {
@@ -146,12 +146,12 @@ impl Protocol {
         }
     }
 
-    /// Whether there is a row to wait for.
+    /// Returns whether there is a row to wait for.
     fn is_there(&self, database: &Database, transaction: &Transaction, row: Row) -> bool {
         let is_creation = matches!(transaction.operation, Operation::Create(..));
         match (self.store, row) {
             // A statement of PostgreSQL finds a row in its snapshot. The row may have been removed since, even if
-            // another one has its name by now.
+            // another row has its name now.
             (Store::Postgres, Row::Session(session)) if !is_creation => {
                 let seen = database.at(transaction.snapshot).sessions.get(&session).map(|row| row.life);
                 seen.is_some() && database.now().sessions.get(&session).map(|row| row.life) == seen
@@ -184,7 +184,8 @@ impl Protocol {
             }
             Some(Step::Write) => self.write(database, transaction),
             Some(Step::RemoveSessions) => {
-                // MySQL removes by id the sessions that the last look has found; without a second look, the locked ones.
+                // On MySQL, the sessions are removed by the ids that the last look has found; without a second look, by
+                // those of the locked sessions.
                 let sessions = match self.store {
                     Store::Postgres => database.now().sessions.keys().copied().collect(),
                     Store::MySql => transaction.locked.keys().copied().collect::<Vec<_>>(),
@@ -233,13 +234,13 @@ impl Protocol {
         }
         match found {
             Some(row) => drop(transaction.locked.insert(session, row)),
-            // There is no row, so there is no lock.
+            // There is no row, so its lock is released.
             None => drop(database.locks.remove(&row)),
         }
         Outcome::Next
     }
 
-    /// Locks the sessions of the user that were created meanwhile, or begins again if one of them is in use.
+    /// Locks the sessions of the user that were created meanwhile, or begins again if one of these sessions is locked.
     fn lock_new_sessions(&self, database: &mut Database, transaction: &mut Transaction) -> Outcome {
         let Operation::Erase(user) = transaction.operation else { return Outcome::Next };
         for (session, row) in database.now().sessions {
@@ -315,7 +316,8 @@ impl Protocol {
             let is_it = |stored: &&StoredEvent| (stored.session, stored.event) == (append.session, append.event);
             tables.events.iter().find(is_it).map(|stored| stored.number)
         };
-        // What the look-up by id finds: on PostgreSQL what the snapshot shows, on MySQL what the unique index rejects.
+        // The look-up by id finds the events that the snapshot shows (PostgreSQL), or that the unique index rejects
+        // (MySQL).
         let seen = match self.store {
             Store::Postgres => &database.at(transaction.snapshot),
             Store::MySql => now,
@@ -328,13 +330,14 @@ impl Protocol {
         transaction.has_found_own |= !known.is_empty();
         let is_partial = !missing.is_empty() || !known.is_empty();
         let settled: BTreeMap<_, _> = missing.into_iter().chain(known).collect();
-        // MySQL's procedure writes nothing if an event is known or a session missing; the client sends the rest again.
+        // MySQL's procedure writes nothing if an event is known or a session is missing. The client sends the rest
+        // again.
         if self.store == Store::MySql && is_partial && self.keeps(Rule::DuplicateUndoesBatch) {
             transaction.pending.retain(|place| !settled.contains_key(place));
             transaction.answers.extend(settled);
             return Outcome::Again;
         }
-        // PostgreSQL answers what it knows in the same statement. Its commit still needs the locks.
+        // PostgreSQL answers for the known events in the same statement. Its commit still needs the locks.
         let rest = appends.iter().filter(|(place, _)| !settled.contains_key(place)).copied().collect::<Vec<_>>();
         let is_rejected = |append: &Append| self.keeps(Rule::UniqueIds) && number_of(now, append).is_some();
         let rejected = rest.iter().any(|(_, append)| is_rejected(append));
@@ -379,7 +382,7 @@ impl Protocol {
         Outcome::Next
     }
 
-    /// Gives numbers in the feed before the commit, if that rule is broken.
+    /// Gives numbers in the feed before the commit, if the rule on this is broken.
     fn number_early(&self, database: &mut Database, transaction: &mut Transaction) {
         if self.store == Store::MySql && !self.keeps(Rule::FeedFollowsCommits) {
             for change in &mut transaction.commit.changes {

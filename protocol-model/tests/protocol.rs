@@ -13,7 +13,7 @@ use scratchbook_protocol_model::scenario::{
 use scratchbook_protocol_model::{Protocol, Rule, Scenario, Store};
 use stateright::{Checker, HasDiscoveries, Model};
 
-/// Goes through all states of some scenarios, and returns how many there are.
+/// Checks all states of some scenarios, and returns how many states there are.
 fn states_of(store: Store, scenarios: Vec<Scenario>) -> usize {
     let count = |scenario: Scenario| {
         let (name, losses) = (scenario.name, scenario.losses);
@@ -50,7 +50,7 @@ fn every_order_of_steps_with_more_clients_and_lost_answers_keeps_the_invariants(
     assert!(states > 1_000_000, "only {states} states: the model does less than it did");
 }
 
-/// A rule, a scenario in which it is needed, and what fails without it.
+/// A rule, a store, a scenario in which the store needs the rule, and the invariant that fails without the rule.
 type Need = (Rule, Store, fn() -> Scenario, &'static str);
 
 const NEEDED: [Need; 35] = [

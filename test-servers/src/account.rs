@@ -1,4 +1,4 @@
-//! Whom a server runs as. PostgreSQL refuses to run as root, so root hands it to somebody with fewer rights.
+//! The user that a server runs as. PostgreSQL refuses to run as root, so root starts it as a user with fewer rights.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -6,14 +6,14 @@ use std::process::Command;
 
 use crate::{Error, Result};
 
-/// The user a server runs as: ourselves, or for root somebody else.
+/// The user that a server runs as: our own user, or another user if we are root.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Account {
     other: Option<(u32, u32)>,
 }
 
 impl Account {
-    /// Ourselves if we are not root, else the first of these users that exists.
+    /// Returns our own user if we are not root, or else the first of these users that exists.
     pub(crate) fn unprivileged(names: &[&str]) -> Result<Self> {
         if id(&["-u"])? != Some(0) {
             return Ok(Self { other: None });
@@ -26,14 +26,14 @@ impl Account {
         Err(Error::new(format!("no user to run a server as: root may not, and none of {} exists", names.join(", "))))
     }
 
-    /// Lets a command run as this user, with none of our other groups.
+    /// Lets a command run as this user, with only this user's group.
     pub(crate) fn apply(&self, command: &mut Command) {
         if let Some((user, group)) = self.other {
             command.uid(user).gid(group);
         }
     }
 
-    /// Gives this user a file or a folder of ours.
+    /// Makes this user the owner of a file or a folder of ours.
     pub(crate) fn own(&self, path: &Path) -> Result<()> {
         let Some((user, group)) = self.other else { return Ok(()) };
         std::os::unix::fs::chown(path, Some(user), Some(group)).map_err(|error| Error::io(path.display(), &error))

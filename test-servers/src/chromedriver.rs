@@ -9,21 +9,21 @@ use crate::{Error, Result, port, programs};
 
 const LOG: &str = "chromedriver.log";
 
-/// A chromedriver, which starts a browser for each WebDriver session. All of them end with it.
+/// A chromedriver, which starts a browser for each WebDriver session. When it ends, all its browsers end.
 #[derive(Debug)]
 pub struct ChromeDriver {
     process: Process,
     port: u16,
-    // Dropped last: the browsers' profiles are in it.
+    // This is dropped last, because it has the browsers' profiles.
     folder: Folder,
 }
 
 impl ChromeDriver {
-    /// Starts it on a port of the loopback interface.
+    /// Starts a chromedriver on a port of the loopback interface.
     ///
     /// # Errors
     ///
-    /// No chromedriver is installed, nobody is there to run it as, or it does not start; the message has its log.
+    /// No chromedriver is installed, there is no user to run it as, or it does not start. The message has its log.
     pub fn start() -> Result<Self> {
         let missing = || Error::new("no chromedriver found; Debian: chromium chromium-driver");
         let program = programs::find("chromedriver").ok_or_else(missing)?;
@@ -34,7 +34,7 @@ impl ChromeDriver {
         Ok(Self { process, port, folder })
     }
 
-    /// The address on which it listens.
+    /// Returns the address on which it listens.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
@@ -42,7 +42,7 @@ impl ChromeDriver {
 
 impl Drop for ChromeDriver {
     fn drop(&mut self) {
-        // The watchdog of the folder ends what is left.
+        // If this fails, the watchdog of the folder ends the process.
         let _ = self.process.kill(&self.folder);
     }
 }

@@ -1,18 +1,18 @@
-//! The command-line clients that come with the servers: enough to set something up and to look at it.
+//! The command-line clients that come with the servers, for setting up data and looking at it.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::{Error, Result};
 
-/// What `psql` prints for a statement.
+/// Returns what `psql` prints for a statement.
 pub(crate) fn psql(program: &Path, uri: &str, sql: &str) -> Result<String> {
     let mut command = Command::new(program);
     command.args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-d", uri, "-c", sql]);
     printed(command, "psql")
 }
 
-/// What `mariadb` prints for a statement.
+/// Returns what `mariadb` prints for a statement.
 pub(crate) fn mariadb(program: &Path, name: &str, port: u16, password: &str, sql: &str) -> Result<String> {
     let mut command = Command::new(program);
     command.args(["--no-defaults", "-N", "-B", "-h", "127.0.0.1", "-P", &port.to_string()]);

@@ -1,8 +1,8 @@
-//! The one error of this crate: a sentence for the person who runs the tests.
+//! The only error type of this crate: a sentence for the person who runs the tests.
 
 use std::fmt;
 
-/// Why a server could not be had.
+/// The reason why there is no server.
 #[derive(Clone, Debug)]
 pub struct Error {
     message: String,
@@ -16,7 +16,7 @@ impl Error {
         Self { message: message.into() }
     }
 
-    /// An error of the operating system, and what was tried.
+    /// Creates an error from what was tried and the error of the operating system.
     pub(crate) fn io(what: impl fmt::Display, error: &std::io::Error) -> Self {
         Self::new(format!("{what}: {error}"))
     }

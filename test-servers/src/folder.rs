@@ -1,8 +1,9 @@
 //! A folder of a server, and the watchdog that ends the server and removes the folder.
 //!
-//! What a test process starts has to end with it, also when it is killed or leaves its statics undropped. So a
-//! shell, in a process group of its own, reads from a pipe that only we hold: the end of the pipe is our end. It
-//! then kills what runs in the folder and removes the folder. Dropping a [`Folder`] is nothing but closing the pipe.
+//! The servers of a test process have to end with it, also if it is killed or does not drop its statics. So a shell in
+//! a process group of its own reads from a pipe that only the test process holds. When the test process ends, the pipe
+//! ends. The shell then kills the processes in the folder and removes the folder. Dropping a [`Folder`] only closes the
+//! pipe.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -17,10 +18,11 @@ use crate::{Error, Result};
 
 const WATCHDOG: &str = include_str!("watchdog.sh");
 
-/// A command registers in `running` before it becomes the program, or does not become it.
+/// A command registers in `running` before it executes the program. If it cannot register, it does not execute the
+/// program.
 const REGISTER: &str = r#": >"$1/running/$$" || exit 1; shift; exec "$@""#;
 
-/// A temporary folder that one user owns, with everything that runs in it.
+/// A temporary folder that one user owns, with the processes that run in it.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
@@ -29,9 +31,9 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Makes a folder, by a name short enough for the path of a Unix socket in it.
+    /// Makes a folder. Its name is short enough for the path of a Unix socket in it.
     pub(crate) fn new(prefix: &str, account: Account) -> Result<Self> {
-        // The usual place may be one that only we can enter.
+        // The usual temporary folder may be accessible only to our user.
         let places = [std::env::temp_dir(), PathBuf::from("/tmp")];
         let mut reason = Error::new("no temporary folder");
         for place in places {
@@ -49,7 +51,8 @@ impl Folder {
         account.own(folder.path())?;
         let mut command = script(&["watch", &folder.path().to_string_lossy()]);
         account.apply(&mut command);
-        // Not in our group, which an interrupt from the terminal or a `kill` of the group would reach.
+        // The watchdog is not in our process group, since an interrupt from the terminal or a `kill` of the group would
+        // reach it.
         command.current_dir(folder.path()).process_group(0);
         let running = folder.path().join("running");
         std::fs::create_dir(&running).map_err(failed)?;
@@ -81,7 +84,7 @@ impl Folder {
         Ok(path)
     }
 
-    /// Writes at the end of a file that is there.
+    /// Appends to a file that exists.
     pub(crate) fn append(&self, name: &str, text: &str) -> Result<()> {
         let path = self.path.join(name);
         let open = File::options().append(true).open(&path);
@@ -89,7 +92,7 @@ impl Folder {
         written.map_err(|error| Error::io(path.display(), &error))
     }
 
-    /// A program that runs in this folder as its user, knows nothing of our environment and writes into `log`.
+    /// Returns a command that runs in this folder as the folder's user, without our environment, and writes into `log`.
     pub(crate) fn command(&self, program: &Path, log: &str) -> Result<Command> {
         let path = self.path.join(log);
         let failed = |error| Error::io(path.display(), &error);
@@ -97,7 +100,7 @@ impl Folder {
         let mut command = Command::new("sh");
         command.args(["-c", REGISTER, "sh"]).arg(&self.path).arg(program);
         command.env_clear().env("PATH", path_with_sbin()).env("HOME", &self.path).env("LC_ALL", "C");
-        // Two installations of MariaDB at once are in each other's way in a folder they share.
+        // Two installations of MariaDB at the same time would disturb each other in a shared folder.
         command.env("TMPDIR", &self.path);
         command.current_dir(&self.path).process_group(0).stdin(Stdio::null());
         command.stdout(log.try_clone().map_err(failed)?).stderr(log);
@@ -105,7 +108,7 @@ impl Folder {
         Ok(command)
     }
 
-    /// Runs a program to its end, which has to be a good one and within a time.
+    /// Runs a program until it ends. It has to succeed within two minutes.
     pub(crate) fn run<S: AsRef<std::ffi::OsStr>>(&self, program: &Path, arguments: &[S]) -> Result<()> {
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let log = format!("{name}.log");
@@ -123,10 +126,10 @@ impl Folder {
         }
     }
 
-    /// Kills a process and all below it, and waits for its end.
+    /// Kills a process and all its descendants, and waits for its end.
     pub(crate) fn kill(&self, child: &mut Child) -> Result<()> {
         let failed = |error| Error::io("kill", &error);
-        // Once it has been waited for, its id may be somebody else's.
+        // After the process was waited for, another process may have its id.
         if child.try_wait().map_err(failed)?.is_none() {
             script(&["kill", &child.id().to_string()]).stdin(Stdio::null()).status().map_err(failed)?;
             child.wait().map_err(failed)?;
@@ -135,7 +138,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Sends a signal, such as `STOP`, to a process and all below it. Does nothing if they have ended.
+    /// Sends a signal, such as `STOP`, to a process and all its descendants. Does nothing if they have ended.
     pub(crate) fn signal(&self, name: &str, process: u32) -> Result<()> {
         let status = script(&["signal", name, &process.to_string()]).stdin(Stdio::null()).status();
         match status.map_err(|error| Error::io("kill", &error))?.success() {
@@ -144,13 +147,13 @@ impl Folder {
         }
     }
 
-    /// What ended needs no watchdog any more, and its id may come again.
+    /// Removes an ended process from the watchdog's list, since another process may get its id.
     pub(crate) fn forget(&self, child: &Child) {
-        // It is not there if the program could not register, which its end has said.
+        // If the program could not register, there is no such file, and the program's exit status has shown this.
         let _ = std::fs::remove_file(self.path.join("running").join(child.id().to_string()));
     }
 
-    /// The end of a log, to put into a message.
+    /// Returns the end of a log, for a message.
     pub(crate) fn tail(&self, log: &str) -> String {
         const MOST: u64 = 4096;
         let read = || -> io::Result<String> {
@@ -168,12 +171,12 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         drop(self.watchdog.stdin.take());
-        // It goes on by itself if it takes longer; a drop has nobody to tell.
+        // If the watchdog takes longer, it continues by itself. A drop cannot report this.
         let _ = wait(&mut self.watchdog, Duration::from_secs(10));
     }
 }
 
-/// Waits for the end of a process, but no longer than this.
+/// Waits for the end of a process, for at most the time `most`.
 pub(crate) fn wait(child: &mut Child, most: Duration) -> io::Result<Option<ExitStatus>> {
     let start = Instant::now();
     loop {
@@ -190,12 +193,12 @@ pub(crate) fn wait(child: &mut Child, most: Duration) -> io::Result<Option<ExitS
 fn script(arguments: &[&str]) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", WATCHDOG, "watchdog"]).args(arguments);
-    // A program that reads our output until it ends should not wait for the watchdog.
+    // Another program may read our output until it ends, and should not wait for the watchdog.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
 
-/// Servers are in folders that are not everybody's path.
+/// Returns `PATH` with more folders: servers may be in folders that a user's `PATH` does not have.
 fn path_with_sbin() -> String {
     let own = std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".into());
     format!("{own}:/usr/local/sbin:/usr/sbin:/sbin")

@@ -1,11 +1,11 @@
-//! Real database servers for the project's tests and benches: started when they are needed, in a temporary folder,
-//! on a free port of the loopback interface, and gone with the process that started them.
+//! Real database servers for the project's tests and benches. They are started when they are needed, in a temporary
+//! folder, on a free port of the loopback interface, and end with the process that started them.
 //!
-//! [`postgres`] and [`mysql`] give the address of a server that the whole test process shares, or of the user's own
-//! if [`POSTGRES_VARIABLE`] or [`MYSQL_VARIABLE`] names one. [`Postgres`] and [`MariaDb`] are servers of one test,
-//! which may stop, kill and restart them; [`StandbyPair`], [`Patroni`] and [`Galera`] are several that stand in for each other.
-//! A [`Proxy`] in front of any of them counts round trips and loses requests or answers on demand. [`ChromeDriver`] starts browsers,
-//! and [`python`] is the Python with google-adk in it.
+//! [`postgres`] and [`mysql`] return the address of a server that the whole test process shares, or of the user's own
+//! server if [`POSTGRES_VARIABLE`] or [`MYSQL_VARIABLE`] names one. [`Postgres`] and [`MariaDb`] are servers of one
+//! test, which may stop, kill and restart them. [`StandbyPair`], [`Patroni`] and [`Galera`] are several servers, one of
+//! which can replace another. A [`Proxy`] in front of any server counts round trips and loses requests or answers on
+//! demand. [`ChromeDriver`] starts browsers, and [`python`] is the Python with google-adk in it.
 //!
 //! ```no_run
 //! use scratchbook_test_servers::{Postgres, PostgresOptions, Proxy};
@@ -22,16 +22,17 @@
 //! # }
 //! ```
 //!
-//! Every call blocks, the first one of a process for some seconds.
+//! Every call blocks. The first call of a process blocks for some seconds.
 //!
 //! # Layout
 //!
 //! - `shared.rs`: one server for a process, or the one that an environment variable names.
 //! - `postgres.rs`, `mariadb.rs`: how each server is set up, started and stopped.
 //! - `folder.rs`, `watchdog.sh`: the folder of a server, and what ends the server when we end.
-//! - `process.rs`, `account.rs`, `programs.rs`, `port.rs`: what a server runs as, from where and on which port.
+//! - `process.rs`, `account.rs`, `programs.rs`, `port.rs`: the process of a server, its user, its program and its port.
 //! - `tls.rs`: certificates; `client.rs`: what a server's command-line client prints.
-//! - `cluster/`: a PostgreSQL with a standby, three under Patroni, and three MariaDB servers in a Galera cluster.
+//! - `cluster/`: a PostgreSQL server with a standby, three PostgreSQL servers under Patroni, and three MariaDB servers
+//!   in a Galera cluster.
 //! - `python.rs`: where the Python with google-adk is.
 //! - `chromedriver.rs`: a browser behind its WebDriver server.
 //! - `proxy.rs`: a proxy that counts round trips, delays them and loses connections at the wrong moment.

@@ -18,7 +18,7 @@ const NAME: &str = "scratchbook";
 
 const LOG: &str = "server.log";
 
-/// How a MariaDB server is started. By default it keeps what it has acknowledged, also when it is killed.
+/// How a MariaDB server is started. By default, it keeps what it has acknowledged even if it is killed.
 #[derive(Clone, Debug, Default)]
 pub struct MariaDbOptions {
     lines: Vec<String>,
@@ -26,21 +26,21 @@ pub struct MariaDbOptions {
 }
 
 impl MariaDbOptions {
-    /// Leaves it to the operating system when something is written to the disk: for tests that crash no machine.
-    /// What is committed still survives the server's own death.
+    /// Lets the operating system decide when data is written to the disk, for tests that crash no machine. Commits
+    /// still survive if the server dies.
     #[must_use]
     pub fn with_fast_disk(self) -> Self {
         self.with_line("innodb_flush_log_at_trx_commit = 2").with_line("innodb_doublewrite = 0")
     }
 
-    /// Takes encrypted connections too, with a certificate of [`MariaDb::authority`].
+    /// Also accepts encrypted connections, with a certificate of [`MariaDb::authority`].
     #[must_use]
     pub fn with_tls(mut self) -> Self {
         self.tls = Tls::Offered;
         self
     }
 
-    /// Takes encrypted connections alone, with a certificate of [`MariaDb::authority`].
+    /// Accepts only encrypted connections, with a certificate of [`MariaDb::authority`].
     #[must_use]
     pub fn with_tls_only(mut self) -> Self {
         self.tls = Tls::Required;
@@ -55,7 +55,7 @@ impl MariaDbOptions {
     }
 }
 
-/// A running MariaDB server, which ends when this is dropped or the process ends.
+/// A running MariaDB server. It ends when this value is dropped or the process ends.
 #[derive(Debug)]
 pub struct MariaDb {
     process: Mutex<Option<Process>>,
@@ -63,16 +63,16 @@ pub struct MariaDb {
     port: u16,
     password: String,
     authority: Option<PathBuf>,
-    // Dropped last: the folder goes when nothing runs in it any more.
+    // The folder is dropped last, so that it is removed only after the server has ended.
     folder: Folder,
 }
 
 impl MariaDb {
-    /// Sets a server up and starts it, with a user who may do everything and a database, both called `scratchbook`.
+    /// Sets a server up and starts it. It has a user with all rights and a database, both called `scratchbook`.
     ///
     /// # Errors
     ///
-    /// No MariaDB is installed, nobody is there to run it as, or it does not start; the message has its log.
+    /// No MariaDB is installed, there is no user to run it as, or it does not start. The message has its log.
     pub fn start(options: &MariaDbOptions) -> Result<Self> {
         let server = Self::set_up(port::free()?, format!("{:016x}", port::random()), options)?;
         server.start_first(&[])?;
@@ -102,7 +102,7 @@ impl MariaDb {
         Ok(Self { process: Mutex::default(), program, port, password, authority, folder })
     }
 
-    /// Starts it for the first time, when it gets its user and its database.
+    /// Starts the server for the first time, and creates its user and its database.
     pub(crate) fn start_first(&self, arguments: &[String]) -> Result<()> {
         let first = self.folder.write("first.sql", &first_statements(&self.password))?;
         let mut all = vec![format!("--init-file={}", first.display())];
@@ -110,37 +110,37 @@ impl MariaDb {
         self.run(&all)
     }
 
-    /// The address, as a URI with the name and password of the user who may do everything.
+    /// Returns the address, as a URI with the name and password of the user with all rights.
     pub fn uri(&self) -> String {
         format!("mysql://{NAME}:{}@127.0.0.1:{}/{NAME}", self.password, self.port)
     }
 
-    /// The port on the loopback interface.
+    /// Returns the port on the loopback interface.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The password of the user `scratchbook`.
+    /// Returns the password of the user `scratchbook`.
     pub fn password(&self) -> &str {
         &self.password
     }
 
-    /// The certificate of the authority that signed the server's, if it has one.
+    /// Returns the certificate of the authority that signed the server's certificate; `None` without TLS.
     pub fn authority(&self) -> Option<&Path> {
         self.authority.as_deref()
     }
 
-    /// What the client `mariadb` prints for a statement, values of a row separated by tabs.
+    /// Returns what the client `mariadb` prints for a statement. Tabs separate the values of a row.
     ///
     /// # Errors
     ///
-    /// There is no such client, or it fails; the message is what it says.
+    /// There is no such client, or it fails. The message is the client's.
     pub fn ask(&self, sql: &str) -> Result<String> {
         let program = programs::find("mariadb").ok_or_else(|| Error::new("no client 'mariadb'"))?;
         client::mariadb(&program, NAME, self.port, &self.password, sql)
     }
 
-    /// The folder with everything of this server: its data, its log, its socket.
+    /// Returns the folder with all files of this server: its data, its log, its socket.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -161,7 +161,7 @@ impl MariaDb {
     ///
     /// # Errors
     ///
-    /// It does not stop; it is killed then.
+    /// The server does not stop. It is then killed.
     pub fn stop(&self) -> Result<()> {
         match self.process().take() {
             Some(mut process) => process.stop(&self.folder, "TERM"),
@@ -169,11 +169,11 @@ impl MariaDb {
         }
     }
 
-    /// Starts the server again on its folder and its port; stops it first if it runs.
+    /// Starts the server again on its folder and its port. If it runs, it is stopped first.
     ///
     /// # Errors
     ///
-    /// It does not stop or start; the message has its log.
+    /// The server does not stop or start. The message has its log.
     pub fn restart(&self) -> Result<()> {
         self.stop()?;
         self.run(&[])
@@ -182,7 +182,7 @@ impl MariaDb {
     pub(crate) fn run(&self, arguments: &[String]) -> Result<()> {
         let mut all = vec![format!("--defaults-file={}", self.folder.path().join("my.cnf").display())];
         all.extend_from_slice(arguments);
-        // The port says nothing of who listens on it.
+        // Another server may listen on the port, so the process id is compared, too.
         let pid_file = self.folder.path().join("pid");
         let ready = |id: u32| {
             let is_its = std::fs::read_to_string(&pid_file).is_ok_and(|text| text.trim() == id.to_string());
@@ -192,7 +192,7 @@ impl MariaDb {
         Ok(())
     }
 
-    /// Where the data of a dead node of a cluster stops, as the position of a transaction.
+    /// Returns the position of the last transaction in the data of a dead node of a cluster.
     pub(crate) fn recover_position(&self) -> Result<String> {
         const FOUND: &str = "Recovered position:";
         let arguments = [
@@ -207,7 +207,7 @@ impl MariaDb {
         found.ok_or_else(|| Error::new(format!("no '{FOUND}' in what mariadbd said:\n{text}")))
     }
 
-    /// The end of its log.
+    /// Returns the end of the server's log.
     pub(crate) fn log(&self) -> String {
         self.folder.tail(LOG)
     }
@@ -219,7 +219,7 @@ impl MariaDb {
 
 impl Drop for MariaDb {
     fn drop(&mut self) {
-        // Nobody needs its data any more. A drop has nobody to tell of a failure; the watchdog kills what is left.
+        // Its data is not needed any more. A drop cannot report a failure; in this case, the watchdog kills the server.
         let _ = self.kill();
     }
 }
@@ -238,7 +238,7 @@ fn configuration(folder: &Folder, port: u16, options: &MariaDbOptions) -> String
     text
 }
 
-/// Makes certificates where they are wanted and adds them to the configuration; gives the authority's.
+/// Makes certificates if TLS is used, and adds them to the configuration. Returns the certificate of the authority.
 fn set_up_tls(folder: &Folder, tls: Tls, configuration: &mut String) -> Result<Option<PathBuf>> {
     if tls == Tls::Off {
         return Ok(None);
@@ -251,7 +251,8 @@ fn set_up_tls(folder: &Folder, tls: Tls, configuration: &mut String) -> Result<O
     Ok(Some(files.authority))
 }
 
-/// Besides making the user, these shut out the users of a new installation, who need no password.
+/// Returns the statements that create the user and the database, and delete the users of a new installation, who need
+/// no password.
 fn first_statements(password: &str) -> String {
     format!(
         "CREATE DATABASE {NAME};\nCREATE USER '{NAME}'@'%' IDENTIFIED BY '{password}';\n\
@@ -260,7 +261,7 @@ fn first_statements(password: &str) -> String {
     )
 }
 
-/// Whether a server on this port greets who connects, with version 10 of its protocol and not with an error.
+/// Returns whether a server on this port greets a client with version 10 of its protocol, and not with an error.
 fn greets(port: u16) -> bool {
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let Ok(mut connection) = TcpStream::connect_timeout(&address, Duration::from_secs(1)) else { return false };

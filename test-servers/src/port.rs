@@ -5,14 +5,15 @@ use std::net::TcpListener;
 
 use crate::{Error, Result};
 
-/// Below the ports that systems give to outgoing connections: nobody takes one while its server restarts.
+/// The first port. All ports are below those that systems give to outgoing connections, so no connection takes a port
+/// while its server restarts.
 const FIRST: u16 = 15_000;
 const COUNT: u16 = 15_000;
 
-/// A port on which nobody listens, and nobody on the one after it.
+/// Returns a port that is free, like the port after it.
 pub(crate) fn free() -> Result<u16> {
     for _ in 0..200 {
-        // Two processes that look at once should not find the same.
+        // Two processes that search at the same time should not find the same port.
         let port = FIRST + u16::try_from(random() % u64::from(COUNT)).unwrap_or_default();
         if is_free(port) && is_free(port + 1) {
             return Ok(port);
@@ -25,7 +26,7 @@ fn is_free(port: u16) -> bool {
     TcpListener::bind(("127.0.0.1", port)).is_ok()
 }
 
-/// A number nobody can guess, from the seed of the standard library's hash maps.
+/// Returns a number that cannot be guessed, from the seed of the standard library's hash maps.
 pub(crate) fn random() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }

@@ -16,7 +16,7 @@ const NAME: &str = "scratchbook";
 
 const LOG: &str = "server.log";
 
-/// How a PostgreSQL server is started. By default it keeps what it has acknowledged, also when it is killed.
+/// How a PostgreSQL server is started. By default, it keeps what it has acknowledged even if it is killed.
 #[derive(Clone, Debug, Default)]
 pub struct PostgresOptions {
     settings: Vec<(String, String)>,
@@ -24,21 +24,21 @@ pub struct PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// Leaves it to the operating system when something is written to the disk: for tests that crash no machine.
-    /// What is committed still survives the server's own death.
+    /// Lets the operating system decide when data is written to the disk, for tests that crash no machine. Commits
+    /// still survive if the server dies.
     #[must_use]
     pub fn with_fast_disk(self) -> Self {
         self.with_setting("fsync", "off").with_setting("full_page_writes", "off")
     }
 
-    /// Takes encrypted connections too, with a certificate of [`Postgres::authority`].
+    /// Also accepts encrypted connections, with a certificate of [`Postgres::authority`].
     #[must_use]
     pub fn with_tls(mut self) -> Self {
         self.tls = Tls::Offered;
         self
     }
 
-    /// Takes encrypted connections alone, with a certificate of [`Postgres::authority`].
+    /// Accepts only encrypted connections, with a certificate of [`Postgres::authority`].
     #[must_use]
     pub fn with_tls_only(mut self) -> Self {
         self.tls = Tls::Required;
@@ -53,7 +53,7 @@ impl PostgresOptions {
     }
 }
 
-/// A running PostgreSQL server, which ends when this is dropped or the process ends.
+/// A running PostgreSQL server. It ends when this value is dropped or the process ends.
 #[derive(Debug)]
 pub struct Postgres {
     process: Mutex<Option<Process>>,
@@ -61,7 +61,7 @@ pub struct Postgres {
     port: u16,
     password: String,
     authority: Option<PathBuf>,
-    // Dropped last: the folder goes when nothing runs in it any more.
+    // The folder is dropped last, so that it is removed only after the server has ended.
     folder: Folder,
 }
 
@@ -70,7 +70,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// No PostgreSQL is installed, nobody is there to run it as, or it does not start; the message has its log.
+    /// No PostgreSQL is installed, there is no user to run it as, or it does not start. The message has its log.
     pub fn start(options: &PostgresOptions) -> Result<Self> {
         let (programs, folder) = prepare()?;
         let password = format!("{:016x}", port::random());
@@ -92,7 +92,7 @@ impl Postgres {
         let copy = ["-D", "data", "-d", &from, "-R", "-X", "stream", "-c", "fast", "--no-sync"];
         folder.run(&programs.join("pg_basebackup"), &copy)?;
         let port = port::free()?;
-        // Behind the settings that were copied along, so these are the ones that count.
+        // These settings come after the copied ones, so that they take effect.
         configure(&folder, port, options)?;
         let password = self.password.clone();
         let server = Self { process: Mutex::default(), programs, port, password, authority: None, folder };
@@ -100,62 +100,62 @@ impl Postgres {
         Ok(server)
     }
 
-    /// Makes a standby a server of its own, which can be written to.
+    /// Promotes a standby to a server that takes writes.
     pub(crate) fn promote(&self) -> Result<()> {
         self.folder.run(&self.programs.join("pg_ctl"), &["promote", "-w", "-D", "data"])
     }
 
-    /// Changes a setting while the server runs; returns when it applies.
+    /// Changes a setting while the server runs, and returns when it has taken effect.
     pub(crate) fn set(&self, name: &str, value: &str) -> Result<()> {
         self.folder.append("data/postgresql.conf", &format!("{name} = '{value}'\n"))?;
         self.ask("SELECT pg_reload_conf()")?;
-        // A server takes its settings a moment later.
+        // A server applies its settings a moment later.
         while self.ask(&format!("SHOW {name}"))? != value {
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(())
     }
 
-    /// The address, as a URI with the name and password of the superuser.
+    /// Returns the address, as a URI with the name and password of the superuser.
     pub fn uri(&self) -> String {
         format!("postgresql://{NAME}:{}@127.0.0.1:{}/{NAME}", self.password, self.port)
     }
 
-    /// The port on the loopback interface.
+    /// Returns the port on the loopback interface.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The password of the superuser `scratchbook`.
+    /// Returns the password of the superuser `scratchbook`.
     pub fn password(&self) -> &str {
         &self.password
     }
 
-    /// The certificate of the authority that signed the server's, if it has one.
+    /// Returns the certificate of the authority that signed the server's certificate; `None` without TLS.
     pub fn authority(&self) -> Option<&Path> {
         self.authority.as_deref()
     }
 
-    /// What `psql` prints for a statement, values of a row separated by `|`.
+    /// Returns what `psql` prints for a statement. A `|` separates the values of a row.
     ///
     /// # Errors
     ///
-    /// There is no `psql`, or it fails; the message is what it says.
+    /// There is no `psql`, or it fails. The message is that of `psql`.
     pub fn ask(&self, sql: &str) -> Result<String> {
         client::psql(&self.programs.join("psql"), &self.uri(), sql)
     }
 
-    /// The same in another database of the server.
+    /// Does the same as [`ask`](Self::ask) in another database of the server.
     ///
     /// # Errors
     ///
-    /// As [`ask`](Self::ask).
+    /// The errors of [`ask`](Self::ask).
     pub fn ask_in(&self, database: &str, sql: &str) -> Result<String> {
         let uri = format!("postgresql://{NAME}:{}@127.0.0.1:{}/{database}", self.password, self.port);
         client::psql(&self.programs.join("psql"), &uri, sql)
     }
 
-    /// The folder with everything of this server: its data, its log, its socket.
+    /// Returns the folder with all files of this server: its data, its log, its socket.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -176,7 +176,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// It does not stop; it is killed then.
+    /// The server does not stop. It is then killed.
     pub fn stop(&self) -> Result<()> {
         match self.process().take() {
             Some(mut process) => process.stop(&self.folder, "INT"),
@@ -184,11 +184,11 @@ impl Postgres {
         }
     }
 
-    /// Starts the server again on its folder and its port; stops it first if it runs.
+    /// Starts the server again on its folder and its port. If it runs, it is stopped first.
     ///
     /// # Errors
     ///
-    /// It does not stop or start; the message has its log.
+    /// The server does not stop or start. The message has its log.
     pub fn restart(&self) -> Result<()> {
         self.stop()?;
         let data = self.data();
@@ -199,7 +199,7 @@ impl Postgres {
         Ok(())
     }
 
-    /// The end of its log.
+    /// Returns the end of the server's log.
     pub(crate) fn log(&self) -> String {
         self.folder.tail(LOG)
     }
@@ -215,15 +215,15 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // Faster than an orderly end, and it gives back the shared memory that a killed server would leave.
-        // A drop has nobody to tell of a failure; the watchdog kills what is left.
+        // This is faster than an orderly end, and frees the shared memory that a killed server would leave. A drop
+        // cannot report a failure; in this case, the watchdog kills the server.
         if let Some(mut process) = self.process().take() {
             let _ = process.stop(&self.folder, "QUIT");
         }
     }
 }
 
-/// The programs, and a folder to run them in.
+/// Returns the folder of the programs, and a folder to run them in.
 fn prepare() -> Result<(PathBuf, Folder)> {
     let programs = programs::postgres().ok_or_else(|| {
         Error::new("no PostgreSQL server (initdb, postgres) in PATH or /usr/lib/postgresql; Debian: postgresql")
@@ -233,13 +233,13 @@ fn prepare() -> Result<(PathBuf, Folder)> {
 
 fn init(folder: &Folder, initdb: &Path) -> Result<()> {
     let always = ["-D", "data", "-U", NAME, "--pwfile=password", "-A", "scram-sha-256", "-E", "UTF8", "--no-sync"];
-    // With a language's order of strings, a comparison that forgot to say COLLATE "C" shows; versions before 15 and
-    // builds without ICU have none that is there everywhere.
+    // With a language's order of strings, tests find a comparison without COLLATE "C". Versions before 15 and builds
+    // without ICU have no language that is available everywhere.
     let with_language = [&always[..], &["--locale=C", "--locale-provider=icu", "--icu-locale=en-US"]].concat();
     folder.run(initdb, &with_language).or_else(|_| folder.run(initdb, &[&always[..], &["--locale=C"]].concat()))
 }
 
-/// Makes the database while there is no server that asks for a password.
+/// Creates the database in single-user mode, which needs no password.
 fn create_database(folder: &Folder, postgres: &Path) -> Result<()> {
     let sql = folder.write("create.sql", &format!("CREATE DATABASE {NAME}\n"))?;
     let script = format!(r#""$0" --single -j -D data postgres <"{}""#, sql.display());
@@ -256,7 +256,7 @@ fn configure(folder: &Folder, port: u16, options: &PostgresOptions) -> Result<()
     set("port", &port.to_string());
     set("unix_socket_directories", &folder.path().to_string_lossy());
     set("max_connections", "300");
-    // In the folder, with which it goes also after the server was killed.
+    // Shared memory is then in the folder, and is removed with it even if the server was killed.
     set("dynamic_shared_memory_type", "mmap");
     for (name, value) in &options.settings {
         set(name, value);
@@ -264,7 +264,7 @@ fn configure(folder: &Folder, port: u16, options: &PostgresOptions) -> Result<()
     folder.append("data/postgresql.conf", &text)
 }
 
-/// Makes certificates where they are wanted; gives the authority's.
+/// Makes certificates if TLS is used. Returns the certificate of the authority.
 fn set_up_tls(folder: &Folder, tls: Tls) -> Result<Option<PathBuf>> {
     if tls == Tls::Off {
         return Ok(None);
@@ -279,7 +279,8 @@ fn set_up_tls(folder: &Folder, tls: Tls) -> Result<Option<PathBuf>> {
     Ok(Some(files.authority))
 }
 
-/// The server says in its lock file whether it takes clients: its id in the first line, its state in the eighth.
+/// Returns whether the server takes clients. Its lock file has its process id in the first line and its state in the
+/// eighth.
 fn is_ready(data: &Path, id: u32) -> bool {
     let Ok(text) = std::fs::read_to_string(data.join("postmaster.pid")) else { return false };
     let mut lines = text.lines();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::folder::{Folder, wait};
 use crate::{Error, Result};
 
-/// How long a server may take to start or stop on a machine that has much else to do.
+/// How long a server may take to start or stop on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A running server.
@@ -18,7 +18,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a server and waits until `ready` says that it takes clients; it is given the server's process id.
+    /// Starts a server and waits until it takes clients. `ready` receives the server's process id, and returns whether
+    /// it does.
     pub(crate) fn start(
         folder: &Folder,
         program: &Path,
@@ -45,7 +46,7 @@ impl Process {
         Ok(process)
     }
 
-    /// The server's process id.
+    /// Returns the server's process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -55,7 +56,7 @@ impl Process {
         folder.kill(&mut self.child)
     }
 
-    /// Asks the server by a signal to end, and waits until it has.
+    /// Sends the server a signal to end, and waits until it has ended.
     pub(crate) fn stop(&mut self, folder: &Folder, signal: &str) -> Result<()> {
         let failed = |error| Error::io("stop", &error);
         if self.child.try_wait().map_err(failed)?.is_none() {

@@ -1,9 +1,9 @@
-//! Where the programs of the database servers are.
+//! Finds the programs of the database servers.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// One program, in PATH or where packages put servers.
+/// Returns the path of a program, in PATH or in a folder where packages put servers.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin", "/usr/libexec"].map(PathBuf::from);
@@ -11,12 +11,12 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
     folders.find_map(|folder| Some(folder.join(program)).filter(|file| file.is_file()))
 }
 
-/// The folder with all programs of one PostgreSQL: that of PATH, else of the newest package.
+/// Returns the folder with all programs of one PostgreSQL version: the version in PATH, or else the newest package.
 pub(crate) fn postgres() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders = std::env::split_paths(&path).chain(packages()).chain(pg_config());
     folders.find_map(|folder| {
-        // Behind a link are the other programs of the same version.
+        // If `initdb` is a link, the other programs of its version are in the folder of the link's target.
         let folder = folder.join("initdb").canonicalize().ok()?.parent()?.to_path_buf();
         folder.join("postgres").is_file().then_some(folder)
     })

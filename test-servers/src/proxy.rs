@@ -1,4 +1,4 @@
-//! A proxy on the wire between a client and a server, which counts round trips and loses connections.
+//! A proxy between a client and a server, which counts round trips and loses connections.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,9 +11,10 @@ use crate::{Error, Result};
 
 /// A listener on the loopback interface that forwards every connection to a server.
 ///
-/// A *turn* is what costs a round trip: bytes of the client that come after bytes of the server, or first of all.
+/// A *turn* costs a round trip. It begins with the client's first bytes, or with bytes of the client after bytes of the
+/// server.
 ///
-/// It knows nothing of protocols, so it works for every server, and under TLS.
+/// The proxy does not read the protocol, so it works for every server, and under TLS.
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
@@ -32,14 +33,14 @@ struct Shared {
     swallowed: AtomicU64,
 }
 
-/// One client's connection and the one to the server that belongs to it.
+/// The connection of one client, and the connection to the server that belongs to it.
 #[derive(Debug)]
 struct Link {
     client: TcpStream,
     server: TcpStream,
-    /// The client spoke last, or nobody has: what it says now is part of its turn.
+    /// Whether the client has sent the last bytes. Its next bytes then belong to the same turn.
     client_speaks: AtomicBool,
-    /// The answer to the client's turn is not to be passed on.
+    /// Whether the answer to the client's turn is swallowed.
     swallows: AtomicBool,
 }
 
@@ -82,12 +83,12 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// The port it listens on.
+    /// Returns the port that it listens on.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// A URI of the server, turned into one of the same server by way of this proxy.
+    /// Changes a URI of the server, so that it leads through this proxy.
     ///
     /// # Errors
     ///
@@ -97,17 +98,17 @@ impl Proxy {
         Ok(format!("{before}127.0.0.1:{}{after}", self.port))
     }
 
-    /// Forwards connections to another port from now on; those that are there stay where they are.
+    /// Forwards new connections to another port. Existing connections stay as they are.
     pub fn forward_to(&self, server_port: u16) {
         *lock(&self.shared.server) = local(server_port);
     }
 
-    /// How many turns there were on all connections together.
+    /// Returns how many turns there were on all connections together.
     pub fn turns(&self) -> u64 {
         self.shared.turns.load(SeqCst)
     }
 
-    /// How many connections there were.
+    /// Returns how many connections there were.
     pub fn connections(&self) -> u64 {
         self.shared.connections.load(SeqCst)
     }
@@ -117,20 +118,20 @@ impl Proxy {
         *lock(&self.shared.delay) = time;
     }
 
-    /// Cuts every connection there is, whatever is on its way.
+    /// Cuts every open connection, even while data is on its way.
     pub fn cut(&self) {
         for link in lock(&self.shared.links).drain(..) {
             link.cut();
         }
     }
 
-    /// Forwards the next turns, as many as this, to the server, but cuts the connection when the answer comes.
-    /// Replaces what was armed before.
+    /// Forwards this number of the next turns to the server, but cuts the connection when the answer comes. This
+    /// replaces the number of an earlier call.
     pub fn swallow(&self, turns: usize) {
         self.shared.to_swallow.store(turns, SeqCst);
     }
 
-    /// How many answers were swallowed.
+    /// Returns how many answers were swallowed.
     pub fn swallowed(&self) -> u64 {
         self.shared.swallowed.load(SeqCst)
     }
@@ -140,7 +141,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.closed.store(true, SeqCst);
         self.cut();
-        // Wakes the thread that accepts, which then sees that it is over. It may be gone already.
+        // Wakes the thread that accepts connections, so that it ends. It may have ended already.
         let _ = TcpStream::connect(local(self.port));
     }
 }
@@ -151,7 +152,7 @@ impl Shared {
             if self.closed.load(SeqCst) {
                 return;
             }
-            // A client whose server cannot be reached is let go, as it would be by a server that just died.
+            // If the server cannot be reached, the client's connection is closed, as by a server that has just died.
             if let Ok(client) = client {
                 let shared = Arc::clone(self);
                 thread::spawn(move || shared.connect(client));
@@ -171,7 +172,7 @@ impl Shared {
         let (shared, back) = (Arc::clone(&self), Arc::clone(&link));
         thread::spawn(move || shared.to_client(&back));
         let result = self.to_server(&link);
-        // What the server still has to say is passed on to a client that only has ended its own part.
+        // A client may have closed only its own direction. It still receives the rest of the server's data.
         let _ = link.server.shutdown(Shutdown::Write);
         result
     }
@@ -207,18 +208,20 @@ impl Shared {
             if link.swallows.load(SeqCst) {
                 self.swallowed.fetch_add(1, SeqCst);
                 link.swallows.store(false, SeqCst);
-                // What the server has of this turn it may do in peace: its side ends when it has nothing more to say.
+                // The server can finish this turn: its connection stays open until it has sent everything.
                 let _ = link.client.shutdown(Shutdown::Both);
                 while (&link.server).read(&mut buffer).is_ok_and(|count| count > 0) {}
                 break Ok(());
             }
-            // Before the client has the bytes: what it says next may be here sooner than this thread.
+            // This comes before the client has the bytes, because its next bytes may be read before this thread
+            // continues.
             link.client_speaks.store(false, SeqCst);
             if let Err(error) = (&link.client).write_all(&buffer[..count]) {
                 break Err(error);
             }
         };
-        // A connection that ends without an answer has not lost one: another connection will.
+        // If a connection ends without an answer, no answer was lost, so an answer of another connection is swallowed
+        // instead.
         if link.swallows.swap(false, SeqCst) {
             self.to_swallow.fetch_add(1, SeqCst);
         }
@@ -230,13 +233,13 @@ impl Shared {
 
 impl Link {
     fn cut(&self) {
-        // Either may be closed already.
+        // Either connection may be closed already.
         let _ = self.client.shutdown(Shutdown::Both);
         let _ = self.server.shutdown(Shutdown::Both);
     }
 }
 
-/// What stands before the host and port of a URI, the host and port, and what stands after.
+/// Splits a URI into the text before the host and port, the host and port, and the text after them.
 fn split(uri: &str) -> Result<(&str, &str, &str)> {
     let scheme = uri.find("://").map(|at| at + 3);
     let start = scheme.ok_or_else(|| Error::new(format!("'{uri}' is no URI")))?;

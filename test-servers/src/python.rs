@@ -1,17 +1,17 @@
-//! The Python with google-adk in it.
+//! Finds the Python with google-adk.
 
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
-/// The environment variable with the path of a Python of the user's, in which is what the tests need.
+/// The environment variable with the path of the user's own Python, which has the packages that the tests need.
 pub const PYTHON_VARIABLE: &str = "SCRATCHBOOK_TEST_PYTHON";
 
-/// The Python that [`PYTHON_VARIABLE`] names, or the one in the target folder.
+/// Returns the path of the Python that [`PYTHON_VARIABLE`] names, or of the Python in the target folder.
 ///
 /// # Errors
 ///
-/// There is no such Python; the message says how to get one.
+/// There is no such Python. The message says how to get it.
 pub fn python() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os(PYTHON_VARIABLE).filter(|path| !path.is_empty()) {
         return Ok(path.into());

@@ -10,8 +10,8 @@ pub const POSTGRES_VARIABLE: &str = "SCRATCHBOOK_TEST_POSTGRES";
 /// The environment variable with the URI of a MySQL or MariaDB server to test on.
 pub const MYSQL_VARIABLE: &str = "SCRATCHBOOK_TEST_MYSQL";
 
-/// The URI of a PostgreSQL server: the one that [`POSTGRES_VARIABLE`] names, else one that is started at the first
-/// call and serves the whole process. It is fast rather than safe from a loss of power.
+/// Returns the URI of a PostgreSQL server: the one that [`POSTGRES_VARIABLE`] names, or else a server that is started
+/// at the first call and serves the whole process. This server is fast, but may lose data in a power failure.
 ///
 /// # Errors
 ///
@@ -28,8 +28,9 @@ pub fn postgres() -> Result<String> {
     )
 }
 
-/// The URI of a MySQL or MariaDB server: the one that [`MYSQL_VARIABLE`] names, else a MariaDB that is started at the
-/// first call and serves the whole process. It is fast rather than safe from a loss of power.
+/// Returns the URI of a MySQL or MariaDB server: the one that [`MYSQL_VARIABLE`] names, or else a MariaDB server that
+/// is started at the first call and serves the whole process. This server is fast, but may lose data in a power
+/// failure.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Certificates for a server, made when it is set up: an authority of its own and a certificate that it signs.
+//! Certificates for a server, made when it is set up: its own authority, and a certificate that the authority signs.
 
 use std::path::PathBuf;
 
@@ -10,12 +10,12 @@ use crate::{Error, Result, port};
 /// Which connections a server takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum Tls {
-    /// None that is encrypted.
+    /// Only unencrypted ones.
     #[default]
     Off,
-    /// Encrypted ones and others.
+    /// Encrypted and unencrypted ones.
     Offered,
-    /// None that is not encrypted.
+    /// Only encrypted ones.
     Required,
 }
 
@@ -39,7 +39,8 @@ pub(crate) fn make(folder: &Folder) -> Result<Files> {
 
 fn sign() -> std::result::Result<(String, String, String), rcgen::Error> {
     let mut of_authority = CertificateParams::default();
-    // A name of its own: who trusts another one is to find it unknown, not its signature wrong.
+    // Each authority has its own name. A client that trusts another authority then reports an unknown authority, not a
+    // wrong signature.
     let name = format!("scratchbook tests {:016x}", port::random());
     of_authority.distinguished_name.push(DnType::CommonName, name);
     of_authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

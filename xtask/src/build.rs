@@ -23,8 +23,8 @@ pub(crate) enum Scope {
     All,
     /// These packages; only these packages are built.
     Part(Vec<String>),
-    /// These packages, with the build of the whole workspace, so that nothing is built again for them. If a store is
-    /// named, the packages that depend on it run only tests on this store.
+    /// These packages, from a build of the whole workspace, so that nothing is built again for them. If a store is
+    /// named, the packages that depend on it run only the tests on this store.
     Changed(BTreeSet<String>, Option<Store>),
 }
 
@@ -64,7 +64,7 @@ impl Scope {
     }
 }
 
-/// What the build of a scope gave.
+/// The result of the build of a scope.
 #[derive(Debug)]
 pub(crate) struct Build {
     /// The programs with tests, those that run longest first.
@@ -103,8 +103,8 @@ pub(crate) fn build(scope: &Scope) -> Result<Build, Stop> {
     Ok(Build { programs, warnings })
 }
 
-/// Returns a call of Cargo that builds our packages with clippy in the place of the compiler. Each call for the same
-/// target folder has to be made so, or Cargo builds our packages again.
+/// Returns a call of Cargo that builds our packages with clippy in the place of the compiler. Every call for the same
+/// target folder has to be made in this way. Otherwise Cargo builds our packages again.
 pub(crate) fn checked<S: AsRef<str>>(arguments: &[S]) -> Command {
     let mut command = cargo(arguments);
     if let Some(driver) = driver() {
@@ -114,7 +114,7 @@ pub(crate) fn checked<S: AsRef<str>>(arguments: &[S]) -> Command {
 }
 
 /// Returns the path of clippy's compiler, which is beside Cargo in the toolchain. Returns `None` if it is not
-/// installed: then the compiler builds, and the step `clippy` says that it was left out.
+/// installed. In this case the compiler builds, and the step `clippy` reports that it was left out.
 fn driver() -> Option<PathBuf> {
     let name = format!("clippy-driver{}", env::consts::EXE_SUFFIX);
     let beside = env::var_os("CARGO").map(|cargo| Path::new(&cargo).with_file_name(&name));

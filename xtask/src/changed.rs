@@ -1,5 +1,6 @@
-//! Selects what `cargo xtask test --changed` runs: the packages with a changed file, and all that depend on them. If one
-//! store alone has changed, only those tests of the others are selected that have its database in their names.
+//! Selects what `cargo xtask test --changed` runs: the packages with a changed file, and all packages that depend on
+//! them. If only one store has changed, only those tests of the other packages are selected that have the store's
+//! database in their names.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +17,7 @@ const MAIN: [&str; 2] = ["main", "origin/main"];
 const OF_EVERYTHING: [&str; 5] =
     ["Cargo.toml", "Cargo.lock", "clippy.toml", "rust-toolchain.toml", ".cargo/config.toml"];
 
-/// The packages of stores, and the words by which the names of tests say that they run on a store.
+/// The packages of stores, each with the word in the names of tests that run on the store.
 const STORES: [(&str, &str); 3] =
     [("scratchbook-mysql", "mariadb"), ("scratchbook-postgres", "postgres"), ("scratchbook-sqlite", "sqlite")];
 
@@ -25,9 +26,9 @@ const STORES: [(&str, &str); 3] =
 pub(crate) struct Changed {
     /// All changed files, as paths from the root of the repository.
     pub(crate) files: Vec<String>,
-    /// The packages to check: those with a changed file, and all that depend on them.
+    /// The packages to check: those with a changed file, and all packages that depend on them.
     pub(crate) packages: BTreeSet<String>,
-    /// The store that alone has changed.
+    /// The store, if only this store has changed.
     pub(crate) store: Option<Store>,
 }
 
@@ -52,7 +53,7 @@ impl Changed {
     }
 }
 
-/// Returns the store in which all changes are.
+/// Returns the store that contains all changes, if there is one.
 fn only_store(own: &BTreeSet<String>) -> Option<Store> {
     let mut stores = STORES.into_iter().filter(|(package, _)| own.iter().all(|name| name == package));
     stores.next().filter(|_| !own.is_empty()).map(|(package, word)| Store { package, word })

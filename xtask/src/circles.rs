@@ -15,7 +15,7 @@ type Imports = BTreeMap<String, BTreeSet<String>>;
 pub(crate) struct Crates([Imports; ONE_WAY.len()]);
 
 impl Crates {
-    /// Notes what a file imports from its own crate.
+    /// Records what a file imports from its own crate.
     pub(crate) fn add(&mut self, path: &str, text: &str) {
         for (folder, imports) in ONE_WAY.iter().zip(&mut self.0) {
             let Some(file) = path.strip_prefix(folder).filter(|_| path.ends_with(".rs") && !is_test(path)) else {
@@ -29,7 +29,7 @@ impl Crates {
         }
     }
 
-    /// Returns a circle of each crate that has one, as a breach of the rules.
+    /// Returns one circle of each crate that has circles, as a breach of the rules.
     pub(crate) fn breaches(&self) -> impl Iterator<Item = String> {
         let found = ONE_WAY.iter().zip(&self.0).filter_map(|(folder, imports)| Some((folder, circle(imports)?)));
         found

@@ -15,16 +15,16 @@ use crate::{node, python};
 /// Each folder with this file is a peer: a system that is measured beside ours.
 const PEERS: &str = "benches/peers";
 const PEER: &str = "peer.json";
-/// What was set up, the databases, and the results of runs that are not published.
+/// The folder for what was set up, for the databases, and for the results of runs that are not published.
 const WORK: &str = "target/compare";
 /// The published results, from which the plots and the tables of docs/benchmarks.md are made.
 const PUBLISHED: &str = "benches/compare/results.jsonl";
-/// What is measured is built with this profile, whose programs are in the folder of `release`.
+/// The profile of the measured programs. Cargo puts its programs into the folder of `release`.
 const PROFILE: [&str; 2] = ["--profile", "bench"];
 /// Systems without a setup of their own.
 const OWN: [&str; 2] = ["scratchbook", "limit"];
 
-/// What the command was called with.
+/// The task that the command line names.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Task {
     /// Measure, with these arguments of the harness.
@@ -90,7 +90,7 @@ fn measure(words: &[String]) -> Result<(), Stop> {
     run(&mut harness)
 }
 
-/// Sets up the peers, and returns how each is started, or why it cannot be.
+/// Sets up the peers, and returns for each how it is started, or why it cannot be started.
 fn set_up_peers(words: &[String]) -> Result<Vec<Value>, Stop> {
     let folder = root().join(PEERS);
     let Ok(entries) = fs::read_dir(&folder) else { return Ok(Vec::new()) };

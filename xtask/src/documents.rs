@@ -62,7 +62,7 @@ fn not_a_page(path: &str, text: &str, contents: &str, tested: &str) -> Vec<Strin
     found
 }
 
-/// Returns the relative links of a Markdown file to files and headings that do not exist, and those that leave the
+/// Returns the relative links of a Markdown file to files and headings that do not exist, and the links that leave the
 /// book.
 fn broken_links(path: &str, text: &str) -> Vec<String> {
     let mut anchors = HashMap::from([(PathBuf::from(path), anchors(text))]);

@@ -1,4 +1,4 @@
-//! The step `instructions`: what calls cost in instructions, compared with the counts that were accepted.
+//! The step `instructions`: compares the instructions of calls with the accepted counts.
 
 use crate::build::checked;
 use crate::command::run;
@@ -11,7 +11,7 @@ pub(crate) fn check() -> Result<(), Stop> {
     count("check")
 }
 
-/// Accepts what calls cost now.
+/// Accepts the current counts.
 pub(crate) fn accept() -> Result<(), Stop> {
     count("accept")
 }

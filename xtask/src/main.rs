@@ -12,10 +12,10 @@
 //! - `servers.rs`, `python.rs`, `node.rs`, `browser.rs`: what the tests need: database servers, a Python with
 //!   google-adk, packages from npm, and a browser; `package.rs`: the Python package.
 //! - `compare.rs`: the side-by-side benchmark.
-//! - `instructions.rs`: what calls cost in instructions.
+//! - `instructions.rs`: how many instructions calls execute.
 //! - `deploy.rs`: checks of `deploy/`; `dist.rs`: the shipped files; `versions.rs`: an older build beside this one.
-//! - `house.rs`, `circles.rs`, `documents.rs`, `prose.rs`, `release.rs`: the rules that no other tool checks, as
-//!   functions of text.
+//! - `house.rs`, `circles.rs`, `documents.rs`, `prose.rs`, `release.rs`: rules that no other tool checks, as functions
+//!   of text.
 
 mod browser;
 mod build;

@@ -21,7 +21,7 @@ const BUILD: &str = "target/package/build";
 const USED: &str = "from scratchbook import *; wait(SessionService('memory:').open())";
 /// The profile of Cargo for shipped files.
 pub(crate) const SHIPPED: &str = "dist";
-/// The environment in which the wheel for others is installed, and zig, which builds it for older systems.
+/// The environment in which the shipped wheel is installed, and zig, which builds the wheel for older systems.
 const FROM_SHIPPED: &str = "target/package/from-shipped";
 const ZIG: &str = "target/tools/ziglang-0.13.0";
 const ZIG_PACKAGE: &str = "ziglang==0.13.0";
@@ -150,8 +150,8 @@ fn run_from(folder: &str) -> Result<(), Stop> {
     run(program(python::interpreter()).args(["-c", USED]).env("PYTHONPATH", root().join(folder)))
 }
 
-/// Builds the wheel for others into a folder. With the profile for shipped files it runs on older systems, and contains
-/// no path of a folder of this machine.
+/// Builds the wheel for other machines into a folder. With the profile for shipped files, the wheel runs on older
+/// systems, and contains no path of a folder of this machine.
 pub(crate) fn wheel(folder: &str, profile: &str) -> Result<(), Stop> {
     let python = python::with_maturin()?;
     let mut build = maturin(&python, &["build", "--quiet", "--locked", "--profile", profile, "--out", folder]);
@@ -191,7 +191,7 @@ pub(crate) fn installed_from(folder: &str) -> Result<PathBuf, Stop> {
     let mut pip = program(&python);
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]);
     run(pip.args(["--no-index", "--find-links", folder, "scratchbook"]))?;
-    // The names that need google-adk do not exist without it, so others are used.
+    // Without google-adk, the names that need it do not exist, so other names are used.
     let used = "from scratchbook import SessionService, wait; wait(SessionService('memory:').open())";
     run(program(&python).args(["-c", used]))?;
     Ok(python.parent().map(Path::to_path_buf).unwrap_or_default())

@@ -152,7 +152,7 @@ impl Docstring {
 mod tests {
     use super::*;
 
-    /// Returns the lines and words of what is found.
+    /// Returns the line and the words of each idiom that is found.
     fn found(path: &str, text: &str) -> Vec<String> {
         idioms(path, text).iter().map(|breach| breach.split_once("; ").unwrap().0.to_owned()).collect()
     }

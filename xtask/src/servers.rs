@@ -88,11 +88,11 @@ pub(crate) fn install_clusters() -> Result<(), Stop> {
     })
 }
 
-/// Where packages install Galera.
+/// The paths at which packages install Galera.
 const GALERA: [&str; 3] =
     ["/usr/lib/galera/libgalera_smm.so", "/usr/lib64/galera-4/libgalera_smm.so", "/usr/lib/libgalera_smm.so"];
 
-/// Where packages install libfaketime, which sets the clock of a process.
+/// The paths at which packages install libfaketime, which sets the clock of a process.
 const FAKETIME: [&str; 3] = [
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",

@@ -50,12 +50,12 @@ pub(crate) fn test() -> Vec<Step> {
     steps
 }
 
-/// Returns the step that compares what calls cost with the accepted counts.
+/// Returns the step that compares the instructions of calls with the accepted counts.
 pub(crate) fn instructions() -> Step {
     Step::new("instructions", "no call executes more instructions than was accepted", instructions::check)
 }
 
-/// Returns the step that accepts what calls cost now.
+/// Returns the step that accepts the current counts of instructions.
 pub(crate) fn accept_instructions() -> Step {
     Step::new("accept", "the counts of instructions are written to benches/instructions/accepted.json", || {
         instructions::accept()
@@ -172,7 +172,7 @@ pub(crate) fn full() -> Vec<Step> {
     steps
 }
 
-/// Draws the pictures of README and the guide with the tests that compare them.
+/// Draws the pictures of README and the guide. The tests that compare the pictures draw them.
 pub(crate) fn picture() -> Step {
     Step::new(
         "picture",

@@ -37,7 +37,7 @@ const FEWEST_AT_ONCE: usize = 3;
 /// How many tests a program runs at once for each core. They mostly wait, for flushes of a database above all.
 const THREADS_PER_CORE: usize = 2;
 
-/// How long a job may take. The longest one takes about ten minutes on two cores, so one that takes this long hangs.
+/// How long a job may take. The longest job takes about ten minutes on two cores, so a job that takes this long hangs.
 const LONGEST: Duration = Duration::from_mins(30);
 
 /// A command to run. Its output goes to a file with the job's name.
@@ -146,9 +146,9 @@ fn check_words(timed: &[String]) -> Result<(), Stop> {
     }
 }
 
-/// Returns the job for the examples in the documentation; `None` if there is no library. The examples of a change are
-/// selected by name, which begins with the package's folder. If packages were selected instead, Cargo would build some
-/// dependencies again with other features.
+/// Returns the job for the examples in the documentation; `None` if there is no library. For a change, examples are
+/// selected by name, and their names begin with the package's folder. If packages were selected instead, Cargo would
+/// build some dependencies again with other features.
 fn doc_tests(scope: &Scope, skip: &[String]) -> Result<Option<Job>, Stop> {
     let mut libraries = packages()?;
     libraries.retain(|p| p.is_library && scope.names(&p.name) && scope.word(&p.name).is_none());
@@ -212,7 +212,8 @@ fn run_job(mut job: Job, folder: &Path, longest: Duration) -> Result<(), String>
     Err(why)
 }
 
-/// Waits until a command ends, and returns how. Kills it after the time `longest`, and returns `None` then.
+/// Waits until a command ends, and returns its exit status. After the time `longest`, kills the command and returns
+/// `None`.
 fn wait(command: &mut Command, longest: Duration) -> std::io::Result<Option<ExitStatus>> {
     let mut child = command.spawn()?;
     let begun = Instant::now();
@@ -227,7 +228,7 @@ fn wait(command: &mut Command, longest: Duration) -> std::io::Result<Option<Exit
     Ok(None)
 }
 
-/// Returns the tests that, by a log of theirs, took over a minute and had not ended.
+/// Returns the tests that took over a minute and had not ended, according to their log.
 fn running(log: &str) -> Vec<&str> {
     let tests = || log.lines().filter_map(|line| line.strip_prefix("test "));
     let slow = tests().filter_map(|line| Some(line.split_once(" has been running for over ")?.0));

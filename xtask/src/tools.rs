@@ -1,6 +1,6 @@
-//! Programs that some steps need besides `cargo` and `rustc`. Missing programs are installed: parts of the Rust
-//! toolchain into the toolchain, all others into the target folder, so that nothing outside the checkout changes. If a
-//! program cannot be installed, its step is left out.
+//! Installs programs that some steps need besides `cargo` and `rustc`: parts of the Rust toolchain into the toolchain,
+//! all others into the target folder, so that nothing else outside the checkout changes. If a program cannot be
+//! installed, its step is left out.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,7 +17,7 @@ pub(crate) fn component(name: &str, component: &str) -> Result<(), Stop> {
         .map_err(|_| Stop::LeftOut(format!("this toolchain has no {component}; install it")))
 }
 
-/// Installs a C++ compiler, with which libFuzzer is built, unless there is one.
+/// Checks that there is a C++ compiler, with which libFuzzer is built. Without a compiler, the step is left out.
 pub(crate) fn cxx() -> Result<(), Stop> {
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
     if answers(program(&compiler)) {

@@ -7,7 +7,7 @@ use crate::command::{cargo, output, program, root, run};
 use crate::servers;
 use crate::step::Stop;
 
-/// The commit of the older build, if the environment names none and there is no tag. This is the first commit with
+/// The commit of the older build, if the environment names no commit and there is no tag. This is the first commit with
 /// today's tables. It has to be changed after each migration.
 const FIRST: &str = "bb90caa92d0682d5f9a3340335abdb841acf58f5";
 const COMMIT: &str = "SCRATCHBOOK_OLD_COMMIT";

@@ -1,4 +1,4 @@
-//! The script `start`, with stand-ins for Rust, its installer and the command.
+//! Tests the script `start`, with stand-ins for Rust, its installer and the command.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

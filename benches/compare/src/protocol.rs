@@ -1,4 +1,4 @@
-//! What the harness and a runner say to each other, in lines of JSON.
+//! The messages between the harness and a runner, as lines of JSON.
 //!
 //! A runner is started as `RUNNER STORE LOCATION [SERVICE]`. It prints a [`Hello`], and then one [`Answer`] for each
 //! [`Request`] that it reads. It ends when its standard input ends.
@@ -17,7 +17,7 @@ pub struct Hello {
     pub version: String,
     /// `memory`, `sqlite` or `postgres`.
     pub store: String,
-    /// What was set, in words.
+    /// The configuration, in words.
     pub configuration: String,
 }
 
@@ -26,9 +26,9 @@ pub struct Hello {
 pub struct Request {
     /// What is done, such as `append`.
     pub workload: String,
-    /// How many events, sessions or keys are there before.
+    /// How many events, sessions or keys exist before the measurement.
     pub size: u64,
-    /// How many tasks do it at the same time.
+    /// How many tasks do this at the same time.
     pub tasks: usize,
     /// How long to measure, without the preparation.
     pub seconds: f64,
@@ -36,7 +36,7 @@ pub struct Request {
     pub round: usize,
 }
 
-/// What a runner answers to a request.
+/// The answer of a runner to a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Answer {
@@ -45,12 +45,12 @@ pub enum Answer {
         /// Why, in one sentence.
         unsupported: String,
     },
-    /// It went wrong.
+    /// The measurement failed.
     Failed {
         /// What went wrong.
         error: String,
     },
-    /// It was measured.
+    /// The measurement succeeded.
     Measured(Measured),
 }
 
@@ -88,10 +88,10 @@ pub struct Latencies {
     /// Half of the operations took at most this long.
     #[serde(serialize_with = "short")]
     pub p50: f64,
-    /// Nine of ten.
+    /// Nine of ten operations took at most this long.
     #[serde(serialize_with = "short")]
     pub p90: f64,
-    /// 99 of 100.
+    /// 99 of 100 operations took at most this long.
     #[serde(serialize_with = "short")]
     pub p99: f64,
     /// The slowest operation.
@@ -103,13 +103,13 @@ pub struct Latencies {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Wrong {
-    /// Acknowledged events or keys that are not there afterwards.
+    /// Acknowledged events or keys that do not exist afterwards.
     pub lost: u64,
-    /// Appends that were refused although nobody else wrote their keys.
+    /// Appends that were refused although no other writer wrote their keys.
     pub refused: u64,
     /// Neighbouring events of one writer in the wrong order.
     pub disordered: u64,
-    /// Events that are there more than once.
+    /// Events that are stored more than once.
     pub doubled: u64,
 }
 
@@ -122,11 +122,11 @@ impl Wrong {
 }
 
 impl Measured {
-    /// Checks what a runner has answered.
+    /// Checks the numbers of an answer.
     ///
     /// # Errors
     ///
-    /// A number cannot be right: the message says which.
+    /// A number cannot be right. The message names it.
     pub fn check(&self) -> Result<(), String> {
         if self.operations == 0 && self.attempted.unwrap_or(0) == 0 && self.bytes.is_none() {
             return Err("the runner measured nothing: operations is 0".to_owned());
@@ -141,7 +141,7 @@ impl Measured {
         }
     }
 
-    /// Returns the number of operations in a second.
+    /// Returns the number of operations per second.
     #[must_use]
     pub fn per_second(&self) -> f64 {
         if self.seconds > 0.0 { self.operations as f64 / self.seconds } else { 0.0 }

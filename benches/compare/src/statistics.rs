@@ -1,6 +1,6 @@
 //! Median, spread and slope.
 
-/// Returns the middle of the values, or the mean of the two in the middle.
+/// Returns the middle value, or the mean of the two middle values.
 ///
 /// ```
 /// use scratchbook_compare::statistics::median;
@@ -35,9 +35,9 @@ pub fn spread(values: &[f64]) -> Option<f64> {
     if median == 0.0 { None } else { Some((largest - smallest) / median) }
 }
 
-/// Returns the slope of the line through the points that has the least squares, with the logarithms of both
-/// coordinates: 0 if the cost does not depend on the size, 1 if it is proportional to it. `None` for fewer than two
-/// sizes, or for a point that has no logarithm.
+/// Returns the slope of the least-squares line through the logarithms of both coordinates of the points: 0 if the cost
+/// does not depend on the size, 1 if it is proportional to the size. Returns `None` for fewer than two sizes, or if a
+/// coordinate has no logarithm.
 ///
 /// ```
 /// use scratchbook_compare::statistics::slope;

@@ -114,7 +114,8 @@ async fn newest_key(store: &Store) -> scratchbook::Result<Option<String>> {
     Ok(last.as_ref().and_then(sealed_by).or_else(|| sealed_by(&session)))
 }
 
-/// Returns a warning if others than the owner and the group of the keyring can read it.
+/// Returns a warning if other users than the keyring's owner and group have access to it, or if the group may do more
+/// than read it.
 #[cfg(unix)]
 fn too_open(file: &Path) -> Option<String> {
     use std::os::unix::fs::PermissionsExt;

@@ -52,8 +52,7 @@ pub(crate) async fn users(
     }
 }
 
-/// Returns the session with the newest event among those of an app, or of a user if one is given; `None` if there is no
-/// session.
+/// Returns the session with the newest event in an app, or of a user if a user is given; `None` if there is no session.
 pub(crate) async fn newest(database: &Database, app: &str, user: Option<&str>) -> Result<Option<Session>, Failure> {
     let mut config = ListSessionsConfig::default().with_page_size(1).newest_first();
     config.user_id = user.map(str::to_owned);

@@ -113,7 +113,7 @@ impl SchemaCheck {
         found.into_iter().map(|message| SchemaViolation { of: of.to_owned(), message }).collect()
     }
 
-    /// Checks a scope in the way of a store with this schema, as if all keys were written at once.
+    /// Checks a scope as a store with this schema would if all keys were written at once.
     async fn as_a_whole(&self, scope: Scope, owner: &StateOwner, state: Map<String, Value>) -> Result<(), Error> {
         if state.is_empty() {
             return Ok(());

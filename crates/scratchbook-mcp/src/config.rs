@@ -17,7 +17,7 @@ use scratchbook_core::json;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum McpConfigPolicy {
-    /// Files may name servers by address only.
+    /// Files may name only servers with an address.
     #[default]
     RemoteOnly,
     /// Files may name programs, too. The author of a file can then run any program on this machine.

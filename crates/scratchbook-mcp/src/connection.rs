@@ -33,7 +33,7 @@ pub(crate) struct Connection {
     pub(crate) limits: McpLimits,
     secrets: Secrets,
     session: Mutex<Option<Arc<Session>>>,
-    /// How long a list of tools is used again.
+    /// How long a list of tools is reused.
     list_ttl: Option<Duration>,
     listed: Mutex<Option<(Instant, Vec<Tool>)>>,
 }
@@ -52,7 +52,7 @@ impl Connection {
         Self { params, limits, secrets, session: Mutex::new(None), list_ttl, listed: Mutex::new(None) }
     }
 
-    /// Returns all tools that the server lists, or has listed within the time for which a list is used again.
+    /// Returns all tools of the server, from a new list or from a list that can still be reused.
     pub(crate) async fn list_tools(&self) -> Result<Vec<Tool>> {
         let Some(ttl) = self.list_ttl else { return self.list().await };
         if let Some((listed_at, tools)) = &*self.listed.lock().await
@@ -65,11 +65,11 @@ impl Connection {
         Ok(tools)
     }
 
-    /// Asks the server for its tools. If this fails, it is tried once again on a new session.
+    /// Asks the server for its tools. If this fails, it is tried again once, on a new session.
     async fn list(&self) -> Result<Vec<Tool>> {
         match self.list_once().await {
             Err(error) if error.is_retryable() => {
-                // The server may have been restarted and not know the session, so that it gives no answer.
+                // The server may have been restarted. It then does not know the session and gives no answer.
                 *self.session.lock().await = None;
                 self.list_once().await
             }
@@ -77,8 +77,8 @@ impl Connection {
         }
     }
 
-    /// Calls a tool. Opening a session may be tried twice, a call only once, because the server may have carried it
-    /// out.
+    /// Calls a tool. Opening a session may be tried twice. The call is made only once, because the server may have
+    /// carried it out.
     pub(crate) async fn call_tool(&self, name: &str, args: Map<String, Value>) -> Result<CallToolResult> {
         let session = match self.session().await {
             Err(error) if error.is_retryable() => self.session().await?,
@@ -110,7 +110,7 @@ impl Connection {
         let listing = async {
             let mut tools = Vec::new();
             let mut cursor = None;
-            // Each page has a tool at least, or it is the last one, so that the limit bounds the pages, too.
+            // Each page except the last one has a tool, so the limit also bounds the number of pages.
             loop {
                 let page = PaginatedRequestParams::default().with_cursor(cursor);
                 let page = session.service.peer().list_tools(Some(page)).await?;
@@ -130,7 +130,7 @@ impl Connection {
         Ok(tools)
     }
 
-    /// Returns the session, and opens it if it is not open.
+    /// Returns the session. Opens it first if it is not open.
     async fn session(&self) -> Result<Arc<Session>> {
         let mut current = self.session.lock().await;
         if let Some(session) = current.as_ref().filter(|session| session.is_open()) {
@@ -166,7 +166,7 @@ impl Connection {
         Ok(Session { service, process: Mutex::new(process), is_exceeded })
     }
 
-    /// Awaits a request within a time. If the session has broken, it is dropped.
+    /// Awaits a request up to a time limit. If the session is broken, it is dropped.
     async fn answered<T>(
         &self,
         session: &Arc<Session>,
@@ -217,7 +217,7 @@ impl Connection {
         }
     }
 
-    /// Returns a text of the server, or about it, without secrets and cut.
+    /// Returns a text of the server, or about it, without secrets. A long text is truncated.
     fn shown(&self, text: &impl fmt::Display) -> String {
         let text = self.secrets.hidden_in(&text.to_string());
         let cut = text.char_indices().map(|(place, _)| place).find(|place| *place >= SHOWN);

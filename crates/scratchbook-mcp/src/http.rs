@@ -1,4 +1,4 @@
-//! The HTTP client of a server with an address.
+//! The HTTP client for a server with an address.
 
 use std::sync::{Arc, OnceLock};
 
@@ -42,7 +42,7 @@ pub(crate) fn shown_address(url: &str) -> String {
     };
     url.set_query(None);
     url.set_fragment(None);
-    // Not every address can have a password.
+    // This fails for an address that cannot have a password.
     let _ = url.set_password(None);
     let _ = url.set_username("");
     url.into()

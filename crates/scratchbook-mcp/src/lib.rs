@@ -2,8 +2,9 @@
 //! official Rust SDK of the Model Context Protocol.
 //!
 //! - [`McpToolset`] lists a server's tools for an agent and calls them.
-//! - [`StdioConnectionParams`] starts a server as a process, and [`StreamableHttpConnectionParams`] calls one over HTTP.
-//! - [`McpLimits`] bounds what a server can cost.
+//! - [`StdioConnectionParams`] starts a server as a process, and [`StreamableHttpConnectionParams`] calls a server over
+//!   HTTP.
+//! - [`McpLimits`] limits what a server sends.
 //! - `mcp_toolset_class`, with the feature `config`, reads toolsets from files of ADK's Agent Config.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

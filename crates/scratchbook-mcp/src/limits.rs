@@ -1,6 +1,7 @@
-//! What a server can cost.
+//! Limits on what a server sends.
 
-/// Limits on what an MCP server sends. A server that exceeds one fails with an error that names the limit.
+/// Limits on what an MCP server sends. If a server exceeds a limit, the request to it fails with an error that names
+/// the limit.
 ///
 /// ```
 /// use scratchbook::mcp::McpLimits;

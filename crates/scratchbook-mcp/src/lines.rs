@@ -1,4 +1,4 @@
-//! Reads a server's messages, each a line, and stops at a line that is too long.
+//! Reads a server's messages, one on each line, and stops at a line that is too long.
 
 use std::io;
 use std::pin::Pin;

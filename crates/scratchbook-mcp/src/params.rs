@@ -16,9 +16,9 @@ pub enum McpConnectionParams {
 
 /// A server that is started as a process and speaks over its standard input and output.
 ///
-/// The process gets `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM` and `USER` of this program's environment, and nothing
-/// else of it. It is ended with the toolset, together with the processes that it has started. Its standard error is
-/// this program's.
+/// Of this program's environment, the process gets only `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM` and `USER`. The
+/// process ends with the toolset, together with the processes that it has started. Its standard error is this
+/// program's.
 ///
 /// ```
 /// use scratchbook::mcp::StdioConnectionParams;
@@ -60,7 +60,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl StdioConnectionParams {
-    /// Names the program and its arguments.
+    /// Creates the parameters of a server with this program and arguments.
     pub fn new<A: Into<String>>(command: impl Into<String>, args: impl IntoIterator<Item = A>) -> Self {
         Self {
             command: command.into(),
@@ -78,7 +78,7 @@ impl StdioConnectionParams {
         self
     }
 
-    /// Sets the process's working folder; by default, it is this program's.
+    /// Sets the process's working folder. The default is this program's working folder.
     #[must_use]
     pub fn with_cwd(mut self, folder: impl Into<String>) -> Self {
         self.cwd = Some(folder.into());
@@ -94,7 +94,7 @@ impl StdioConnectionParams {
 }
 
 impl StreamableHttpConnectionParams {
-    /// Names the server's address.
+    /// Creates the parameters of a server with this address.
     pub fn new(url: impl Into<String>) -> Self {
         Self { url: url.into(), headers: Vec::new(), timeout: TIMEOUT, read_timeout: READ_TIMEOUT }
     }

@@ -25,7 +25,7 @@ pub(crate) struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts a server, and returns its output and input as well.
+    /// Starts a server, and returns it with its output and input.
     ///
     /// # Errors
     ///
@@ -56,7 +56,8 @@ impl ServerProcess {
         Ok((Self { child, group }, output, input))
     }
 
-    /// Waits until the server has ended, whose input is closed, and then ends what is left of it.
+    /// Waits up to two seconds until the server has ended, and then kills the processes that are left. The server's
+    /// input has to be closed.
     pub(crate) async fn end(mut self) {
         // A server that has not ended by then is killed when `self` is dropped.
         if timeout(GRACE, self.child.wait()).await.is_ok() {

@@ -7,7 +7,7 @@ use crate::params::McpConnectionParams;
 /// The minimum length of a secret. Replacing shorter words, such as `1` or `true`, would garble messages.
 const SHORTEST: usize = 6;
 
-/// Stands in place of a secret.
+/// The text that replaces a secret.
 const HIDDEN: &str = "[secret]";
 
 /// The secrets of a connection, the longest first, so that a secret inside another does not break the longer one.
@@ -22,7 +22,7 @@ impl Secrets {
                 params.headers.iter().map(|(_, value)| value.as_str()).chain(query.split(['&', '='])).collect()
             }
         };
-        // A server may repeat one word of a header alone.
+        // A server may repeat only one word of a header.
         let words = values.iter().flat_map(|value| value.split_whitespace().chain([*value]));
         let mut secrets: Vec<_> = words.filter(|word| word.len() >= SHORTEST).map(str::to_owned).collect();
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));

@@ -19,7 +19,7 @@ pub(crate) struct McpTool {
     connection: Arc<Connection>,
     /// The tool's name on the server.
     name: String,
-    /// The server's own words, with the name that the agent uses.
+    /// The declaration in the server's own words, with the name that the agent uses.
     declaration: FunctionDeclaration,
     needs_confirmation: bool,
 }

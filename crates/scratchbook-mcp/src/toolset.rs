@@ -15,7 +15,7 @@ use scratchbook_agent::agent::ReadonlyContext;
 use scratchbook_agent::tool::{Tool, Toolset};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 
-/// Names of tools that a server cannot have, because agents use them themselves.
+/// Names that a server's tools cannot have, because agents use them for their own tools.
 const RESERVED: [&str; 5] = [
     "adk_request_confirmation",
     "adk_request_credential",
@@ -26,9 +26,9 @@ const RESERVED: [&str; 5] = [
 
 /// ADK's `McpToolset`: the tools of an MCP server.
 ///
-/// The server is started or connected to when an agent's turn first needs its tools, and again after it has died.
-/// [`close`](Self::close) ends it, and so does dropping the last copy. What the server says about its tools reaches the
-/// model between markers, in ADK's words, as data that gives no instructions.
+/// The toolset starts the server, or connects to it, when an agent's turn first needs its tools, and again after the
+/// server has died. [`close`](Self::close) ends the session, and so does dropping the last copy. The model receives the
+/// server's descriptions between markers, in ADK's words, as data that gives no instructions.
 ///
 /// ```no_run
 /// use scratchbook::mcp::{McpToolset, StdioConnectionParams};
@@ -75,7 +75,7 @@ impl McpToolset {
         self.connection.close().await;
     }
 
-    /// Returns whether the tool is one of the agent's.
+    /// Returns whether the agent gets the tool.
     fn selects(&self, tool: &rmcp::model::Tool) -> bool {
         if RESERVED.contains(&&*tool.name) {
             tracing::warn!(tool = %tool.name, "an MCP server has a tool with a reserved name, which is left out");
@@ -106,7 +106,7 @@ impl Toolset for McpToolset {
     async fn get_tools(&self, _context: &ReadonlyContext) -> Result<Vec<Arc<dyn Tool>>> {
         let mut listed = self.connection.list_tools().await?;
         listed.retain(|tool| self.selects(tool));
-        // The order of a server may change, and providers cache requests that begin alike.
+        // A server may list its tools in another order each time, and providers cache requests that begin alike.
         listed.sort_by(|a, b| a.name.cmp(&b.name));
         let tools = listed.into_iter().map(|tool| -> Result<Arc<dyn Tool>> {
             self.check_size(&tool)?;
@@ -130,7 +130,7 @@ pub struct McpToolsetBuilder {
 }
 
 impl McpToolsetBuilder {
-    /// Takes only the tools with these names, which are the server's.
+    /// Takes only the tools with these names. They are the server's names, without a prefix.
     pub fn tool_filter<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.filter = Some(names.into_iter().map(Into::into).collect());
         self
@@ -142,8 +142,8 @@ impl McpToolsetBuilder {
         self
     }
 
-    /// Uses the server's list of tools again for this time. Without it, each turn of an agent lists the tools. Tools that the
-    /// server adds or removes in the meantime go unnoticed.
+    /// Reuses the server's list of tools for this time. By default, each turn of an agent lists the tools. Tools that
+    /// the server adds or removes in the meantime go unnoticed.
     pub fn tool_list_cache_ttl(mut self, time: Duration) -> Self {
         self.list_ttl = Some(time);
         self

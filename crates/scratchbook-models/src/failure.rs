@@ -1,5 +1,5 @@
-//! Turns failures of a call to a model into errors: failures of the connection and of HTTP, and those that a provider
-//! reports.
+//! Turns failures of a call to a model into errors: failures of the connection and of HTTP, and failures that a
+//! provider reports.
 
 use std::error::Error as StdError;
 use std::time::Duration;

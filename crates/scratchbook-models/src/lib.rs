@@ -74,7 +74,7 @@ impl ModelName for LlmAgentBuilder {
 /// Keys and endpoints are read from these environment variables unless they are set in the builder. Other providers
 /// have variables of their own. A key never appears in a message, a log or `Debug` output.
 ///
-/// If a model reports a problem with its own answer, such as that it was blocked, the response has an
+/// If a model reports a problem with its own answer, for example that the answer was blocked, the response has an
 /// [`error_code`](scratchbook_agent::model::LlmResponse::error_code). If there is no answer, the result is an
 /// [`Error`]: `InvalidArgument`, `PermissionDenied`, `NotFound` or `ResourceExhausted` by the HTTP status, and
 /// `Unavailable` if the provider fails, cannot be reached, takes too long or breaks off. A call is retried only before

@@ -153,8 +153,8 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Returns the given address, or that of the provider's variable; `None` if genai's default is right. The address ends
-/// with a `/`, to which the path of a method is appended.
+/// Returns the given address, or the address in the provider's variable; `None` if genai's default is used. The address
+/// ends with a `/`, to which the path of a method is appended.
 pub(super) fn endpoint(provider: AdapterKind, given: Option<String>) -> Result<Option<Url>> {
     let name = match provider {
         AdapterKind::Gemini => Some("GOOGLE_GEMINI_BASE_URL"),

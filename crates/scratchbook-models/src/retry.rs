@@ -22,9 +22,9 @@ pub(super) struct Failure {
 pub(super) enum RetryAdvice {
     /// A retry would also fail, or would do the work twice.
     Never,
-    /// After a pause.
+    /// The attempt is retried after a pause.
     Later,
-    /// After the pause that the provider asked for.
+    /// The attempt is retried after the pause that the provider asked for.
     After(Duration),
 }
 

@@ -1,4 +1,4 @@
-//! The command `histories`: transactions and faults on each store, and what they show.
+//! The command `histories`: runs transactions with faults on each store, and prints what they show.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use scratchbook_histories::servers::serve;
 use scratchbook_histories::table::Table;
 use scratchbook_histories::topology::{Options, Topology};
 
-/// How many violations of a topology are printed. All are counted.
+/// The maximum number of printed violations of a topology. All violations are counted.
 const MOST_PRINTED: usize = 20;
 
 /// Runs concurrent transactions on stores and servers, with faults, and checks that they are strictly serializable.
@@ -26,23 +26,23 @@ struct Arguments {
 enum Command {
     /// Attacks topologies, and prints a row of a table for each.
     Run {
-        /// The topologies, such as sqlite-4; all if none is named. "short" names those that need only a server.
+        /// The topologies, such as sqlite-4; all by default. "short" names those that need only a server.
         topologies: Vec<String>,
-        /// How long transactions run on each, in seconds.
+        /// How long transactions run on each topology, in seconds.
         #[arg(long, default_value_t = 10)]
         seconds: u64,
-        /// The seed of everything random but times.
+        /// The seed of everything random except times.
         #[arg(long, default_value_t = 1)]
         seed: u64,
         /// The folder to write the histories to, as NAME.jsonl in Elle's format.
         #[arg(long)]
         folder: Option<PathBuf>,
-        /// The file to write the table to. Topologies that have a row in it are left out.
+        /// The file to write the table to. Topologies that already have a row in this file are left out.
         #[arg(long)]
         table: Option<PathBuf>,
     },
-    /// Cuts the power while processes write to a SQLite database, on a disk that forgets what was not synced, and prints
-    /// a row of a table.
+    /// Cuts the power while processes write to a SQLite database, on a disk that forgets what was not synced, and
+    /// prints a row of a table.
     Power {
         /// When a commit is acknowledged.
         #[arg(long, default_value = "full")]
@@ -50,22 +50,22 @@ enum Command {
         /// How many processes write at the same time.
         #[arg(long, default_value_t = 1)]
         processes: usize,
-        /// What the disk obeys. Checks have to fail on a disk that is not honest.
+        /// Which syncs the disk ignores. Checks have to fail on a disk that is not honest.
         #[arg(long, default_value = "honest")]
         disk: Honesty,
         /// How often the power is cut.
         #[arg(long, default_value_t = 100)]
         cuts: usize,
-        /// The seed of everything random but the order in which threads run.
+        /// The seed of everything random except the order in which threads run.
         #[arg(long, default_value_t = 1)]
         seed: u64,
         /// The folder in which to keep the files that a cut with a violation has left.
         #[arg(long)]
         folder: Option<PathBuf>,
     },
-    /// Appends to a SQLite database, and prints what is acknowledged. For the processes whose power is cut.
+    /// Appends to a SQLite database, and prints what is acknowledged. The processes whose power is cut run this.
     Append(Work),
-    /// Serves a database, and prints the port. For the servers that are attacked.
+    /// Serves a database, and prints the port. The servers that are attacked run this.
     Serve {
         /// The database's URI.
         database: String,

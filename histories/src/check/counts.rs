@@ -1,5 +1,5 @@
-//! Whether each acknowledged element is there once, none that was refused, none without the rest of its commit, and none
-//! that nobody appended.
+//! Checks that each acknowledged element is stored once, that no refused element is stored, that no commit is stored in
+//! part, and that every element was appended by a client.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,8 +8,8 @@ use crate::history::{Entry, Kind, Step};
 /// The elements of lists.
 type Elements<'e> = HashMap<&'e String, HashSet<u64>>;
 
-/// Returns which elements are lost, doubled, stored though they were refused, stored in part of a commit, or read though
-/// nobody appended them. The last read of a list says what is stored.
+/// Returns which elements are lost, doubled, stored although they were refused, stored without the rest of their
+/// commit, or read although no client appended them. The last read of a list shows what is stored.
 pub(super) fn violations(entries: &[Entry]) -> Vec<String> {
     let stored: HashMap<_, _> = entries.iter().flat_map(reads).collect();
     let doubled = stored.iter().filter_map(|(list, elements)| {
@@ -33,8 +33,8 @@ pub(super) fn violations(entries: &[Entry]) -> Vec<String> {
     violations
 }
 
-/// Returns what is stored of a commit with an unknown outcome, if it is a part. The commit may have been carried out while
-/// everything was read, so the last read of all its lists at one time says what is stored.
+/// Returns what is stored of a commit with an unknown outcome, if only a part is stored. The commit may have been
+/// carried out during the reads at the end, so the last read of all its lists at one time shows what is stored.
 fn in_part(entry: &Entry, entries: &[Entry]) -> Option<String> {
     let lists: HashSet<_> = appends(entry).map(|(list, _)| list).collect();
     let place = entry.index;
@@ -47,7 +47,7 @@ fn in_part(entry: &Entry, entries: &[Entry]) -> Option<String> {
         .then(|| format!("stored in part, at {place}: {there:?} without {missing:?}"))
 }
 
-/// Returns the elements that were read, and that nobody can have appended.
+/// Returns a read of a list with elements that no client can have appended.
 fn from_nobody(entries: &[Entry]) -> Option<String> {
     let mut appended = Elements::new();
     for (list, element) in entries.iter().filter(|entry| entry.kind == Kind::Invoke).flat_map(appends) {

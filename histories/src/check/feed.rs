@@ -1,4 +1,4 @@
-//! Whether the feed has each commit once, in an order that explains what each commit found.
+//! Checks that the feed has each commit once, in an order that explains what each commit found.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use scratchbook::SessionKey;
 
 use crate::client::{FeedEvent, Stored};
 
-/// Returns what is wrong with the feed, as it was followed, beside the appends that were answered.
+/// Compares the feed with the appends that were answered, and returns what is wrong with the feed.
 ///
-/// Each event of the feed has the lists that it changed, with all their elements. So the order of the feed explains
-/// the commits if and only if each list is the one of the event before it in the feed, and one element more.
+/// Each event of the feed has the lists that it changed, with all their elements. So the order of the feed explains the
+/// commits if and only if each list has exactly one more element than in the last event before that changed the list.
 pub(super) fn violations(feed: &[FeedEvent], committed: &[(SessionKey, String, Stored)]) -> Vec<String> {
     let mut violations = Vec::new();
     let (mut seqs, mut lists) = (HashMap::new(), HashMap::<_, &[u64]>::new());
@@ -43,7 +43,7 @@ pub(super) fn violations(feed: &[FeedEvent], committed: &[(SessionKey, String, S
     violations
 }
 
-/// Returns whose key it is: the app's, the user's or the session's. A session's id begins with its user's.
+/// Returns the owner of a key: the app, the user or the session. A session's id begins with its user's id.
 fn owner_of<'a>(session: &'a str, key: &str) -> &'a str {
     match key.split_once(':') {
         Some(("app", _)) => "",

@@ -1,4 +1,4 @@
-//! Whether the transactions have an order that agrees with real time and explains every read.
+//! Checks that the transactions have an order that agrees with real time and explains every read.
 //!
 //! The crate `adya` finds the cycles in the order of reads and writes; `tests.rs` shows what it finds.
 
@@ -16,7 +16,7 @@ pub(super) fn violations(entries: &[Entry]) -> Vec<String> {
         Ok(history) => history,
         Err(error) => return vec![format!("the history cannot be read: {error}")],
     };
-    // Without these the checker gives up on such a history, and calls it valid.
+    // Without these names, the checker gives up on a history with such an anomaly, and calls it valid.
     let anomalies = ["duplicate-appends", "unexpected-txn-micro-op-types"].map(Into::into).into();
     let options = Opts { models: vec!["strict-serializable".into()], anomalies, ..Opts::default() };
     let report = adya::check(&history, Workload::ListAppend, &options);
@@ -29,7 +29,7 @@ pub(super) fn violations(entries: &[Entry]) -> Vec<String> {
     }
 }
 
-/// Returns what the checker found and why, without the transactions as a whole: they are in the history, by their index.
+/// Returns what the checker found and why. Transactions are only named by their index in the history.
 fn explained(report: &Report) -> String {
     let anomalies = report.anomalies.values().flatten();
     let lines = anomalies.map(|anomaly| {

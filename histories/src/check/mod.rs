@@ -1,4 +1,4 @@
-//! What has to hold of everything that a run observed.
+//! Checks everything that a run observed.
 
 mod counts;
 mod feed;
@@ -15,11 +15,11 @@ use crate::history::{Entry, Kind};
 pub struct Report {
     /// How many transactions were committed.
     pub committed: usize,
-    /// How many were refused.
+    /// How many transactions were refused.
     pub refused: usize,
-    /// How many have an unknown outcome.
+    /// How many transactions have an unknown outcome.
     pub unknown: usize,
-    /// What did not hold, in words.
+    /// The violations, in words.
     pub violations: Vec<String>,
 }
 

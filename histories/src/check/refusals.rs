@@ -1,5 +1,5 @@
-//! Whether each write that was refused by its keys had a reason. That no other write should have been refused is a
-//! matter of isolation: such a write reads its keys and appends to them in one transaction.
+//! Checks that each write that was refused because of its keys had a reason. The check of isolation finds writes that
+//! should have been refused: such a write reads its keys and appends to them in one transaction.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use super::beginnings;
 use crate::drive::Refusal;
 use crate::history::{Entry, Kind, Step};
 
-/// Returns the refusals of writers whose keys nobody had written since they were read.
+/// Returns the refusals of writers whose keys no other client had written since the writers read them.
 pub(super) fn violations(refusals: &[Refusal], entries: &[Entry]) -> Vec<String> {
     let beginnings = beginnings(entries);
-    // When the append of each element began, whether or not its outcome is known.
+    // When the append of each element began, even if its outcome is unknown.
     let mut begun = HashMap::new();
     for (end, entry) in entries.iter().enumerate() {
         let Some(beginning) = beginnings[end].filter(|_| matches!(entry.kind, Kind::Ok | Kind::Info)) else { continue };

@@ -1,4 +1,4 @@
-//! Faults that are planted in a history without faults, and are found.
+//! Tests that faults which are planted in a history without faults are found.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ async fn observed() -> Observed {
     observed
 }
 
-/// Changes each list in place wherever the history reads it.
+/// Changes each list that the history has read.
 fn change_reads(observed: &mut Observed, change: impl Fn(&str, &mut Vec<u64>)) {
     for entry in &mut observed.entries {
         for step in &mut entry.value {
@@ -84,7 +84,7 @@ async fn a_doubled_write_is_found() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn half_a_write_is_found() {
     let mut planted = observed().await;
-    // The outcome of a commit of several lists gets lost, and one of its elements is never seen.
+    // The outcome of a commit to several lists becomes unknown, and one of its elements is never read.
     let several =
         |entry: &&mut Entry| entry.kind == Kind::Ok && entry.value.iter().filter(|step| is_append(step)).count() > 1;
     let entry = planted.entries.iter_mut().find(several).unwrap();
@@ -146,7 +146,7 @@ async fn swapped_writes_are_found() {
     let mut planted = observed().await;
     let (list, elements) = longest(&planted);
     let (first, second) = (elements[3], elements[4]);
-    // One reader finds two elements the other way round.
+    // One reader finds two elements in the reverse order.
     let mut is_done = false;
     for step in planted.entries.iter_mut().flat_map(|entry| &mut entry.value) {
         if let Step::Read { list: of, elements: Some(read) } = step
@@ -173,7 +173,7 @@ async fn a_feed_that_lacks_doubles_or_swaps_commits_is_found_out() {
     assert!(!violations(&|feed| drop(feed.remove(10))).is_empty());
     assert!(!violations(&|feed| feed.push(feed[10].clone())).is_empty());
     assert!(!violations(&|feed| drop(feed.pop())).is_empty());
-    // Two events of different sessions that wrote one list of the app.
+    // Two events of different sessions that wrote the same list of the app.
     let both = |feed: &[crate::client::FeedEvent]| {
         let of_app = |n: &usize| feed[*n].lists.keys().find(|key| key.starts_with("app:")).cloned();
         let pair = (0..feed.len()).zip(1..feed.len()).find(|(first, second)| {
@@ -196,7 +196,7 @@ async fn a_refusal_without_a_reason_and_a_write_that_should_have_been_refused_ar
     let (list, elements) = longest(&planted);
     planted.refusals.push(Refusal { read: vec![(list.clone(), elements.clone())], at: planted.entries.len() });
     assert_eq!(refusals::violations(&planted.refusals, &planted.entries).len(), 1);
-    // A writer read the list before its last element and wrote after it, and was not refused.
+    // A writer read the list before its last element was appended and wrote afterwards, and was not refused.
     let process = 1_000_000;
     let read = |elements| Step::Read { list: list.clone(), elements };
     let append = Step::Append { list: "another/list".to_owned(), element: 1 };

@@ -1,4 +1,4 @@
-//! A client that writes to one server and reads from another, such as one before a standby.
+//! A client that writes to one server and reads from another, such as a server before a standby.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use scratchbook::SessionKey;
 
 use super::{Append, Client, Failure, FeedPart, Lists, Stored, View};
 
-/// Writes by one client and reads by another. The feed is read where writes go: only there is it promised.
+/// Writes by one client and reads by another. The feed is read by the client for writes, because only the server for
+/// writes promises a feed.
 #[derive(Clone, Debug)]
 pub struct ReadElsewhere {
     /// The client for writes and the feed.

@@ -24,9 +24,9 @@ impl HttpClient {
     ///
     /// # Errors
     ///
-    /// The system gives no sockets or random numbers.
+    /// The system provides no sockets or random numbers.
     pub fn new(base: impl Into<String>) -> Result<Self, reqwest::Error> {
-        // reqwest needs a provider for TLS, even for URLs without it. An error says that there is one already.
+        // reqwest needs a provider for TLS, even for URLs without TLS. An error means that there is a provider already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().timeout(PATIENCE).no_proxy().build()?;
         Ok(Self { base: base.into(), client })

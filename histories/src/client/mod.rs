@@ -14,21 +14,21 @@ pub use elsewhere::ReadElsewhere;
 pub use http::HttpClient;
 pub use library::LibraryClient;
 
-/// Lists by their keys. A list that nobody has appended to is not there.
+/// Lists by their keys, without lists that have no element yet.
 pub type Lists = BTreeMap<String, Vec<u64>>;
 
 /// An event to append.
 #[derive(Clone, Debug)]
 pub struct Append {
-    /// The id of the event, by which a store knows a retry.
+    /// The id of the event. A store recognizes a retry by this id.
     pub event_id: String,
     /// The elements to append, by the keys of their lists.
     pub elements: Vec<(String, u64)>,
-    /// What the writer has seen, for a write that is refused if one of the keys was written since.
+    /// What the writer has seen, if the write has to be refused when one of these keys was written since.
     pub seen: Option<Seen>,
 }
 
-/// What a reader has seen, in the form of its client.
+/// What a reader has seen, in the client's form.
 #[derive(Clone, Debug)]
 pub enum Seen {
     /// The library's form.
@@ -51,7 +51,7 @@ pub struct Stored {
 pub struct View {
     /// The lists.
     pub lists: Lists,
-    /// The version that they are of.
+    /// The version of the state that they were read from.
     pub seen: Seen,
 }
 
@@ -68,12 +68,12 @@ pub struct FeedEvent {
     pub lists: Lists,
 }
 
-/// A page of the feed, and where to go on.
+/// A page of the feed, and the position of the next page.
 #[derive(Clone, Debug)]
 pub struct FeedPart {
     /// The events.
     pub events: Vec<FeedEvent>,
-    /// The position after them.
+    /// The position after the events.
     pub cursor: String,
     /// Whether the feed ended here.
     pub is_end: bool,
@@ -82,13 +82,13 @@ pub struct FeedPart {
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// A key was written since the writer has seen it. Nothing was done.
+    /// A key was written after the writer had seen it. Nothing was done.
     Conflict,
     /// The store refused the call. Nothing was done.
     Refused(String),
-    /// The call did not reach the store, or comes at a bad time. Nothing was done.
+    /// The call did not reach the store, or the store cannot serve it now. Nothing was done.
     NotDone(String),
-    /// The call may have been carried out, or may still be.
+    /// The call may have been carried out, or may still be carried out later.
     Unknown(String),
 }
 
@@ -103,9 +103,9 @@ pub trait Client: std::fmt::Debug + Send + Sync {
     async fn read(&self, session: &SessionKey, keys: &[String]) -> Result<View, Failure>;
     /// Reads the session's own keys as they were after an event.
     async fn read_at(&self, session: &SessionKey, seq: u64) -> Result<Lists, Failure>;
-    /// Reads the next page of the app's feed, from its beginning without a cursor.
+    /// Reads the next page of the app's feed. Without a cursor, this is the first page.
     async fn feed(&self, app: &str, cursor: Option<&str>) -> Result<FeedPart, Failure>;
-    /// Checks that the stored state is what the events made it.
+    /// Checks that the stored state is the state that the events give.
     async fn verify(&self, session: &SessionKey) -> Result<(), Failure>;
 }
 

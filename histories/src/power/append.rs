@@ -1,4 +1,4 @@
-//! What a process does while it is recorded: it appends, deletes, copies, closes and opens again, and prints what is
+//! The work of a recorded process: it appends, deletes and copies, closes and reopens the database, and prints what is
 //! acknowledged.
 
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::Setting;
 
-/// The app and the user of everything that stays.
+/// The app of everything, and the user whose sessions stay.
 pub(super) const APP: &str = "app";
 pub(super) const USER: &str = "alice";
 

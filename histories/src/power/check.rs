@@ -1,4 +1,4 @@
-//! What a database has to show after a power cut.
+//! Checks a database after a power cut.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -174,7 +174,7 @@ async fn check_copy(path: &Path, setting: Setting) -> Result<()> {
     is_whole(path)
 }
 
-/// Asks SQLite whether a database that nobody has open is whole.
+/// Asks SQLite whether a database is whole. No process may have it open.
 fn is_whole(path: &Path) -> Result<()> {
     let asked = || -> rusqlite::Result<Vec<String>> {
         let connection = Connection::open(path)?;

@@ -1,10 +1,10 @@
-//! What a disk has after a power cut, computed from a record.
+//! Computes what a disk has after a power cut, from a record.
 //!
 //! The model: a write is durable when its file was synced after it. The name of a file (its creation, removal or
-//! renaming) is durable when the folder was synced after it. Any part of everything else may be there: the first writes
-//! and some sectors of the next one, or any sectors of any writes. If several writes changed a sector, it may be as any
-//! of them left it. A sector of 512 bytes is written whole or not at all, and bytes around a write keep their values. A
-//! file that has grown may have anything where nothing was written.
+//! renaming) is durable when the folder was synced after it. Of all other writes, any part may be there: the first
+//! writes and some sectors of the next one, or any sectors of any writes. If several writes changed a sector, it may
+//! have the content after any of these writes. A sector of 512 bytes is written whole or not at all, and bytes around a
+//! write keep their values. A file that has grown may have any content where nothing was written.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -46,13 +46,13 @@ pub struct Loss {
 pub struct Disk {
     honesty: Honesty,
     files: Vec<StoredFile>,
-    /// The file that has an inode now.
+    /// The file that each inode belongs to now.
     inodes: HashMap<u64, usize>,
     /// The names as the programs see them.
     names: BTreeMap<String, usize>,
     /// The names as they are on the disk.
     durable_names: BTreeMap<String, usize>,
-    /// Changes of names that were not synced. Each may change two names, and happens as a whole or not at all.
+    /// Changes of names that were not synced. A change may change two names, and happens as a whole or not at all.
     changes: Vec<Vec<(String, Option<usize>)>>,
 }
 
@@ -93,7 +93,7 @@ impl Disk {
         self.files.len() - 1
     }
 
-    /// Does what a program did.
+    /// Applies an operation of a program.
     ///
     /// # Errors
     ///
@@ -178,7 +178,7 @@ enum Kept {
     None,
     /// The first ones.
     First(usize),
-    /// Each with this probability.
+    /// Each change with this probability.
     Each(f64),
 }
 
@@ -364,7 +364,7 @@ impl Loss {
         self.names += other.names;
     }
 
-    /// Counts a write of which some bytes are there.
+    /// Counts a write, of which `there` of `all` bytes are there.
     fn count(&mut self, there: usize, all: usize) {
         match there {
             0 => self.lost += 1,
@@ -396,7 +396,7 @@ mod tests {
         Operation::Write { offset, data: vec![byte; length] }
     }
 
-    /// What the disk may have after a power cut, many times.
+    /// Cuts the power many times, and returns what the disk then has.
     fn after_cuts(disk: &Disk) -> Vec<Option<Vec<u8>>> {
         let mut random = fastrand::Rng::with_seed(1);
         (0..500).map(|_| disk.cut(&mut random).0.remove("a")).collect()

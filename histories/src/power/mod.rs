@@ -1,4 +1,4 @@
-//! Power cuts: what a SQLite database has when the disk forgets what was not synced.
+//! Simulates power cuts: what a SQLite database has if the disk forgets what was not synced.
 //!
 //! Processes write to a database while everything that they do to its folder is recorded ([`record`]). The record is
 //! then cut at many places. For each place, a model of a disk computes files that may be there after a power cut
@@ -43,9 +43,9 @@ const DATABASE: &str = "agents.db";
 /// When a commit is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Setting {
-    /// When it is on the disk: `synchronous=full`, the default.
+    /// When the commit is on the disk: `synchronous=full`, the default.
     Full,
-    /// When it is in the log, which is not synced: `synchronous=normal`.
+    /// When the commit is in the log, which is not synced: `synchronous=normal`.
     Normal,
 }
 
@@ -100,9 +100,9 @@ pub struct Outcome {
     pub copies: usize,
     /// Sessions whose deletion had been acknowledged, summed up over the cuts.
     pub deletions: usize,
-    /// Of these, deletions that were missing, and those whose text was still in a file although nothing reads it.
+    /// Acknowledged deletions that were missing.
     pub deletions_lost: usize,
-    /// See `deletions_lost`.
+    /// Acknowledged deletions whose text was still in a file, although nothing reads it there.
     pub traces: usize,
     /// What the disk forgot.
     pub loss: Loss,
@@ -136,7 +136,7 @@ impl fmt::Display for Outcome {
 #[derive(Debug, Default)]
 struct Beginning {
     files: Files,
-    /// How many events are in them. They are on the disk, so no later power cut may lose them.
+    /// How many events are in the files. These events are on the disk, so no later power cut may lose them.
     events: usize,
 }
 
@@ -237,7 +237,7 @@ impl Attack<'_> {
     }
 }
 
-/// Fails if the recorded files differ from the files in the folder: then the record lacks an operation.
+/// Fails if the recorded files differ from the files in the folder. In this case, the record lacks an operation.
 fn compare(mut disk: Disk, entries: &[Entry], folder: &Path) -> Result<(), Error> {
     entries.iter().try_for_each(|entry| disk.apply(entry))?;
     let mut recorded = disk.seen();
@@ -245,8 +245,8 @@ fn compare(mut disk: Disk, entries: &[Entry], folder: &Path) -> Result<(), Error
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let recorded = recorded.remove(&name).ok_or_else(|| format!("the record lacks the file {name}"))?;
-        // Memory that processes share: SQLite writes it without the file system, and the first process to open the database
-        // creates it.
+        // Memory that processes share: SQLite writes it without the file system, and the first process to open the
+        // database creates it.
         if !name.ends_with("-shm") && recorded != fs::read(&path)? {
             return Err(format!("the record of {name} lacks something").into());
         }

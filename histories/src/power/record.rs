@@ -21,7 +21,7 @@ pub struct Entry {
     pub operation: Operation,
 }
 
-/// What a process does.
+/// What a process did.
 #[derive(Debug)]
 pub enum Operation {
     /// Gives a file a name, usually a new file.
@@ -32,9 +32,9 @@ pub enum Operation {
     Rename(String, String),
     /// Writes to a file.
     Write {
-        /// Where, in bytes from the beginning.
+        /// The place, in bytes from the beginning.
         offset: usize,
-        /// What.
+        /// The bytes.
         data: Vec<u8>,
     },
     /// Makes a file this long.
@@ -47,14 +47,14 @@ pub enum Operation {
     Print(String),
 }
 
-/// The library that records, and the place of records.
+/// The library that records, and the folder of records.
 #[derive(Debug)]
 pub struct Recorder {
     folder: TempDir,
 }
 
 impl Recorder {
-    /// Compiles the library with the C compiler that `CC` names, or `cc`.
+    /// Compiles the library with the C compiler that `CC` names, by default `cc`.
     ///
     /// # Errors
     ///

@@ -31,7 +31,7 @@ pub(crate) fn perhaps() -> bool {
     shuttle::rand::thread_rng().r#gen()
 }
 
-/// Starts a task that nobody waits for.
+/// Starts a task. No other task waits for it.
 pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) {
     drop(shuttle::future::spawn(task));
 }

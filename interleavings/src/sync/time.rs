@@ -9,7 +9,7 @@ use shuttle::sync::atomic::{AtomicU64, Ordering};
 use super::{PoisonError, perhaps, point};
 
 shuttle::lazy_static! {
-    /// In milliseconds since the beginning.
+    /// The time in milliseconds since the beginning.
     static ref NOW: AtomicU64 = AtomicU64::new(0);
 }
 

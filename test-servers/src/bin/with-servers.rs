@@ -1,11 +1,11 @@
-//! Runs a command with the addresses of database servers in its environment: of those that the environment names
-//! already, else of servers that are started for it and end with it. For tests that are not in Rust.
+//! Runs a command with the addresses of database servers in its environment, for tests that are not in Rust. For each
+//! kind of server that the environment does not name, a server is started, which ends with the command.
 //!
 //! ```sh
 //! cargo run -p scratchbook-test-servers --bin with-servers -- python -m pytest bindings/python
 //! ```
 //!
-//! A server that is not installed is said on standard error and left out: its variable is not set.
+//! If a server is not installed, standard error says so, and its variable is not set.
 
 use std::process::{Command, ExitCode};
 

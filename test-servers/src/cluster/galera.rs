@@ -7,15 +7,14 @@ use crate::{Error, MariaDb, MariaDbOptions, Result, port};
 
 const NODES: usize = 3;
 
-/// How long a node may take to have what the others have.
+/// How long a node may take until it has the same data as the others.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Where packages install Galera.
 const PROVIDERS: [&str; 3] =
     ["/usr/lib/galera/libgalera_smm.so", "/usr/lib64/galera-4/libgalera_smm.so", "/usr/lib/libgalera_smm.so"];
 
-/// A cluster of three nodes, each of which takes reads and writes and keeps what it has acknowledged when it is
-/// killed.
+/// A cluster of three nodes. Each node takes reads and writes. If it is killed, it keeps what it has acknowledged.
 #[derive(Debug)]
 pub struct Galera {
     nodes: Vec<MariaDb>,
@@ -30,7 +29,7 @@ struct Ports {
 }
 
 impl Galera {
-    /// Starts the nodes; returns when each of them takes writes.
+    /// Starts the nodes, and returns when each of them takes writes.
     ///
     /// # Errors
     ///
@@ -43,7 +42,7 @@ impl Galera {
     ///
     /// # Errors
     ///
-    /// As [`start`](Self::start), and a line that the server does not know.
+    /// The errors of [`start`](Self::start), also if the server does not know one of the lines.
     pub fn start_with(lines: &[&str]) -> Result<Self> {
         let provider = PROVIDERS.into_iter().find(|path| Path::new(path).is_file());
         let provider =
@@ -66,12 +65,12 @@ impl Galera {
         Ok(cluster)
     }
 
-    /// The nodes, dead ones included.
+    /// Returns the nodes, including dead ones.
     pub fn nodes(&self) -> &[MariaDb] {
         &self.nodes
     }
 
-    /// How many nodes this one sees, itself included.
+    /// Returns how many nodes this node sees, including itself.
     ///
     /// # Errors
     ///
@@ -81,7 +80,7 @@ impl Galera {
         text.parse().map_err(|_| Error::new(format!("a size of '{text}'")))
     }
 
-    /// Whether a node has what the others have, and takes reads and writes.
+    /// Returns whether a node has the same data as the others, and takes reads and writes.
     ///
     /// # Errors
     ///
@@ -90,14 +89,14 @@ impl Galera {
         Ok(self.status(node, "wsrep_ready")? == "ON" && self.status(node, "wsrep_local_state_comment")? == "Synced")
     }
 
-    /// Starts a node again that was killed or stopped; returns when it takes writes.
+    /// Restarts a node that was killed or stopped, and returns when it takes writes.
     ///
     /// # Errors
     ///
     /// It does not start or join; the message has its log.
     pub fn rejoin(&self, node: usize) -> Result<()> {
         let server = self.node(node)?;
-        // The position at which its data stops. Without it, the node would fetch all data again.
+        // The position of its last transaction. Without this position, the node would fetch all data again.
         let position = server.recover_position()?;
         server.run(&[format!("--wsrep-start-position={position}")])?;
         self.wait_until_ready(node)
@@ -129,7 +128,7 @@ impl Galera {
     }
 }
 
-/// Ports that are all different.
+/// Returns ports that are all different.
 fn ports() -> Result<Vec<Ports>> {
     let mut all = std::collections::BTreeSet::new();
     while all.len() < 4 * NODES {
@@ -154,7 +153,7 @@ fn options(number: usize, ports: &Ports, provider: &str, group: &str) -> MariaDb
         format!("wsrep_node_incoming_address = 127.0.0.1:{server}"),
         "wsrep_sst_method = rsync".to_owned(),
         format!("wsrep_sst_receive_address = 127.0.0.1:{state}"),
-        // A node that is killed is noticed sooner than by default, in 2 s instead of 5.
+        // The others notice a killed node after 2 s; the default is 5 s.
         format!(
             "wsrep_provider_options = \"gmcast.listen_addr=tcp://127.0.0.1:{own};ist.recv_addr=127.0.0.1:{changes};\
              evs.keepalive_period=PT0.5S;evs.suspect_timeout=PT2S;evs.inactive_timeout=PT5S\""

@@ -1,4 +1,4 @@
-//! More than one server: what goes on when one of them dies.
+//! Clusters of servers, which continue when one server dies.
 
 mod galera;
 mod patroni;

@@ -29,20 +29,20 @@ pub struct Patroni {
     etcd: Etcd,
 }
 
-/// A Patroni with its PostgreSQL server.
+/// A Patroni process with its PostgreSQL server.
 #[derive(Debug)]
 struct Node {
     process: Option<Process>,
     port: u16,
     /// The port of Patroni's REST API.
     api: u16,
-    /// The way to etcd.
+    /// The proxy before etcd.
     lease: Proxy,
     etcd: u16,
     folder: Folder,
 }
 
-/// The store of the lease.
+/// The etcd server, which stores the lease.
 #[derive(Debug)]
 struct Etcd {
     port: u16,
@@ -51,12 +51,12 @@ struct Etcd {
 }
 
 impl Patroni {
-    /// Starts the cluster; returns when there is a leader that two others follow. If replication is synchronous, the
-    /// leader acknowledges a commit when one of them has it (`synchronous_mode`), which is not Patroni's default.
+    /// Starts the cluster, and returns when two nodes follow a leader. If replication is synchronous, the leader
+    /// acknowledges a commit when one of these two nodes has it (`synchronous_mode`). This is not Patroni's default.
     ///
     /// # Errors
     ///
-    /// A program is missing, or a node does not start; the message has its log.
+    /// A program is missing, or a node does not start. The message has the node's log.
     pub fn start(replication: Replication) -> Result<Self> {
         let missing = |name: &str| Error::new(format!("no '{name}' found; Debian: patroni and etcd-server"));
         let patroni = programs::find("patroni").ok_or_else(|| missing("patroni"))?;
@@ -72,19 +72,19 @@ impl Patroni {
             cluster.wait_for(|cluster| Ok((0..=number).all(|node| cluster.nodes[node].serves())))?;
         }
         client::psql(&postgres.join("psql"), &cluster.uri_of(0, "postgres"), &format!("CREATE DATABASE {NAME}"))?;
-        // Before they follow, no other node can become the leader.
+        // No other node can become the leader before it follows this one.
         cluster.wait_until_whole()?;
         Ok(cluster)
     }
 
-    /// The address of the cluster, as a URI that names all nodes and asks for the one that takes writes.
+    /// Returns the address of the cluster, as a URI that names all nodes and asks for the node that takes writes.
     pub fn uri(&self) -> String {
         let hosts: Vec<_> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
         let (password, hosts) = (&self.password, hosts.join(","));
         format!("postgresql://{NAME}:{password}@{hosts}/{NAME}?target_session_attrs=read-write")
     }
 
-    /// The node that has the lease, if there is one.
+    /// Returns the node that has the lease, if a node has it.
     pub fn leader(&self) -> Option<usize> {
         self.nodes.iter().position(|node| node.answers("/primary"))
     }
@@ -96,7 +96,7 @@ impl Patroni {
     /// The operating system does not let us.
     pub fn kill(&mut self, node: usize) -> Result<()> {
         let node = &mut self.nodes[node];
-        // Patroni first: it would start PostgreSQL again.
+        // Patroni is killed first, because it would start PostgreSQL again.
         if let Some(mut process) = node.process.take() {
             process.kill(&node.folder)?;
         }
@@ -106,18 +106,18 @@ impl Patroni {
         }
     }
 
-    /// Starts a node again that was killed. Returns when it follows the leader.
+    /// Restarts a node that was killed, and returns when it follows the leader.
     ///
     /// # Errors
     ///
-    /// It does not start or follow; the message has its log.
+    /// The node does not start or follow. The message has its log.
     pub fn rejoin(&mut self, node: usize) -> Result<()> {
         let patroni = programs::find("patroni").ok_or_else(|| Error::new("no 'patroni'"))?;
         self.run(node, &patroni)?;
         self.wait_until_whole()
     }
 
-    /// Stops Patroni and PostgreSQL of a node from running, until [`thaw`](Self::thaw).
+    /// Freezes Patroni and PostgreSQL of a node, until [`thaw`](Self::thaw).
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ impl Patroni {
 
     /// Cuts a node off from etcd, until [`reconnect`](Self::reconnect). Clients and other nodes still reach it.
     pub fn cut_off(&self, node: usize) {
-        // Nobody listens there.
+        // No process listens on port 1.
         self.nodes[node].lease.forward_to(1);
         self.nodes[node].lease.cut();
     }
@@ -151,7 +151,7 @@ impl Patroni {
     ///
     /// # Errors
     ///
-    /// None is elected; the message has the logs.
+    /// No leader is elected. The message has the logs.
     pub fn wait_for_other_leader(&self, than: usize) -> Result<()> {
         self.wait_for(|cluster| Ok(cluster.leader().is_some_and(|leader| leader != than)))
     }
@@ -160,7 +160,7 @@ impl Patroni {
     ///
     /// # Errors
     ///
-    /// One of them does not; the message has the logs.
+    /// There is no leader, or a node does not follow it. The message has the logs.
     pub fn wait_until_whole(&self) -> Result<()> {
         self.wait_for(|cluster| {
             let followers = cluster.nodes.iter().filter(|node| node.answers("/replica?lag=1MB")).count();
@@ -199,8 +199,8 @@ impl Patroni {
         format!("postgresql://{NAME}:{}@127.0.0.1:{}/{database}", self.password, self.nodes[node].port)
     }
 
-    /// What Patroni reads at its start. Its times are shorter than by default (30, 10 and 10 seconds), so that more
-    /// leaders are elected in a run.
+    /// Returns the configuration of a node's Patroni. Its times are shorter than the defaults (30, 10 and 10 seconds),
+    /// so that more leaders are elected in a run.
     fn configuration(&self, number: usize, node: &Node, programs: &Path, replication: Replication) -> String {
         let is_synchronous = replication == Replication::Synchronous;
         let Node { port, api, lease, folder, .. } = node;
@@ -246,17 +246,17 @@ impl Node {
         Ok(Self { process: None, port, api, lease, etcd, folder })
     }
 
-    /// Whether its server is the leader or follows it.
+    /// Returns whether the node's server is the leader or follows it.
     fn serves(&self) -> bool {
         self.answers("/primary") || self.answers("/replica")
     }
 
-    /// Whether Patroni answers a request with 200. A frozen one does not answer.
+    /// Returns whether Patroni answers a request with 200. A frozen Patroni does not answer.
     fn answers(&self, path: &str) -> bool {
         get(self.api, path).is_ok_and(|answer| answer.lines().next().is_some_and(|line| line.contains(" 200")))
     }
 
-    /// The process id of its PostgreSQL server, which Patroni does not keep below itself.
+    /// Returns the process id of the node's PostgreSQL server, which is not a child process of Patroni.
     fn server(&self) -> Option<u32> {
         let text = std::fs::read_to_string(self.folder.path().join("data/postmaster.pid")).ok()?;
         text.lines().next()?.trim().parse().ok()

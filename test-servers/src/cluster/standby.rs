@@ -1,10 +1,10 @@
-//! A PostgreSQL primary with a standby, which can take over again and again.
+//! A PostgreSQL primary with a standby. The standby can take over, as often as a test wants.
 
 use std::time::{Duration, Instant};
 
 use crate::{Error, Postgres, PostgresOptions, Result};
 
-/// How long the standby may take to have what the primary has.
+/// How long the standby may take until it has the same data as the primary.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The setting that names the standbys for which the primary waits.
@@ -13,14 +13,14 @@ const STANDBYS: &str = "synchronous_standby_names";
 /// When the primary acknowledges a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replication {
-    /// When the standby shows it (`synchronous_commit = remote_apply`). While the standby is down, the primary
-    /// acknowledges nothing.
+    /// When reads on the standby show the commit (`synchronous_commit = remote_apply`). While the standby is down, the
+    /// primary acknowledges nothing.
     Synchronous,
-    /// When the primary itself has it. This is PostgreSQL's default.
+    /// When the primary itself has the commit. This is PostgreSQL's default.
     Asynchronous,
 }
 
-/// A primary and its standby, both of which keep on their disks what they have when they are killed.
+/// A primary and its standby. If they are killed, they keep their data on the disk.
 #[derive(Debug)]
 pub struct StandbyPair {
     primary: Postgres,
@@ -29,7 +29,7 @@ pub struct StandbyPair {
 }
 
 impl StandbyPair {
-    /// Starts both with synchronous replication; returns when the primary waits for the standby.
+    /// Starts both servers with synchronous replication, and returns when the primary waits for the standby.
     ///
     /// # Errors
     ///
@@ -38,7 +38,7 @@ impl StandbyPair {
         Self::start_with(Replication::Synchronous)
     }
 
-    /// Starts both; returns when the standby follows.
+    /// Starts both servers, and returns when the standby follows.
     ///
     /// # Errors
     ///
@@ -51,21 +51,21 @@ impl StandbyPair {
         Ok(pair)
     }
 
-    /// The server that is written to.
+    /// Returns the server that takes writes.
     pub fn primary(&self) -> &Postgres {
         &self.primary
     }
 
-    /// The server that follows, with the same name, password and database as the primary.
+    /// Returns the server that follows. It has the same user, password and database as the primary.
     pub fn standby(&self) -> &Postgres {
         &self.standby
     }
 
-    /// Makes the standby take writes; returns when it does. The primary has to be dead by then.
+    /// Makes the standby take writes, and returns when it does. The primary has to be dead before.
     ///
     /// # Errors
     ///
-    /// The standby does not run, or is a standby no longer.
+    /// The standby does not run, or is no longer a standby.
     pub fn promote(&self) -> Result<()> {
         self.standby.promote()
     }
@@ -80,8 +80,7 @@ impl StandbyPair {
         self.promote()
     }
 
-    /// Gives the standby that has taken over a standby of its own, in the place of the dead primary; returns when that
-    /// one follows.
+    /// Makes the promoted standby the primary, starts a new standby for it, and returns when the new standby follows.
     ///
     /// # Errors
     ///
@@ -98,7 +97,7 @@ impl StandbyPair {
         if self.replication == Replication::Synchronous {
             self.primary.set(STANDBYS, "*")?;
             self.wait_for("SELECT sync_state = 'sync' FROM pg_stat_replication")?;
-            // What was committed before the primary began to wait.
+            // The end of the log that was written before the primary began to wait.
             let end = self.primary.ask("SELECT pg_current_wal_lsn()")?;
             self.wait_for(&format!("SELECT replay_lsn >= '{end}' FROM pg_stat_replication"))?;
         }
@@ -118,7 +117,7 @@ impl StandbyPair {
     }
 }
 
-/// The settings of each server. Neither waits for a standby until one follows.
+/// Returns the settings of each server. A server waits for a standby only after one follows.
 fn settings(replication: Replication) -> PostgresOptions {
     let options = PostgresOptions::default().with_setting(STANDBYS, "");
     match replication {

@@ -1,11 +1,11 @@
-//! The proxy before a server that answers each line with the same line.
+//! Tests the proxy before a server that answers each line with the same line.
 
 use std::io::{BufRead, BufReader};
 use std::time::Instant;
 
 use super::*;
 
-/// Every line it is sent is in the list before it is answered.
+/// Starts a server that answers each line with the same line. The line is in the list before it is answered.
 fn echo() -> (u16, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -32,7 +32,7 @@ impl Client {
         Self(BufReader::new(TcpStream::connect(local(proxy.port())).unwrap()))
     }
 
-    /// The answer; none where the connection was cut.
+    /// Returns the answer; `None` if the connection was cut.
     fn ask(&mut self, line: &str) -> Option<String> {
         self.0.get_mut().write_all(format!("{line}\n").as_bytes()).ok()?;
         self.read()
@@ -53,7 +53,7 @@ fn turns_are_counted_not_messages() {
         assert_eq!(client.ask("hello").unwrap(), "hello");
         assert_eq!(proxy.turns(), n);
     }
-    // What is sent in one go, or in pieces before an answer, is one turn.
+    // Lines that are sent at once, or in pieces before an answer, are one turn.
     assert_eq!(client.ask("one\ntwo").unwrap(), "one");
     assert_eq!(client.read().unwrap(), "two");
     assert_eq!(proxy.turns(), 11);

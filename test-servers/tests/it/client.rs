@@ -4,14 +4,14 @@ use std::process::{Command, Output};
 
 use scratchbook_test_servers::MariaDb;
 
-/// What `psql` prints for a statement, or its error.
+/// Returns what `psql` prints for a statement, or its error.
 pub(crate) fn psql(uri: &str, sql: &str) -> Result<String, String> {
     let mut command = Command::new("psql");
     command.args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-d", uri, "-c", sql]);
     printed(command.output().unwrap())
 }
 
-/// What `mariadb` prints for a statement, with these options and no password of its own, or its error.
+/// Returns what `mariadb` prints for a statement with these options, or its error. No password is added.
 pub(crate) fn mariadb_with(server: &MariaDb, options: &[&str], sql: &str) -> Result<String, String> {
     let mut command = Command::new("mariadb");
     command.args(["--no-defaults", "-h", "127.0.0.1", "-u", "scratchbook", "-D", "scratchbook", "-N", "-B"]);

@@ -1,4 +1,4 @@
-//! Several servers together. They take long to start, so `cargo xtask test full` runs these.
+//! Tests of several servers together. The servers take long to start, so only `cargo xtask test full` runs these tests.
 
 use std::time::{Duration, Instant};
 
@@ -83,7 +83,7 @@ fn a_cluster_of_own_mariadb_forms_and_a_killed_node_comes_back() {
     }
     let count = |node: usize| nodes[node].ask("set wsrep_sync_wait = 1; select count(*) from kept").unwrap();
     assert_eq!([0, 1, 2].map(count), ["3"; 3]);
-    // The one that the cluster began with; it must not begin another.
+    // The cluster began with this node. After its restart, the node must not begin another cluster.
     nodes[0].kill().unwrap();
     assert!(nodes[0].ask("select 1").is_err());
     let start = Instant::now();

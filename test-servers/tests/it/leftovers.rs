@@ -1,4 +1,4 @@
-//! Nothing of a server is left, neither after an orderly end nor when its process is killed.
+//! Nothing of a server is left after an orderly end, or after its process was killed.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use scratchbook_test_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOption
 
 const CHILD: &str = "SCRATCHBOOK_SERVERS_CHILD";
 
-/// What there is of a server while it runs.
+/// What exists of a server while it runs.
 #[derive(Debug)]
 struct Traces {
     port: u16,
@@ -26,7 +26,7 @@ impl Traces {
         TcpStream::connect(("127.0.0.1", self.port)).is_err() && !self.folder.exists() && self.processes().is_empty()
     }
 
-    /// Every process, the watchdog too, works in the folder or below it.
+    /// Returns the processes of the server. Every process, including the watchdog, works in the folder or below it.
     fn processes(&self) -> Vec<PathBuf> {
         let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let works_here = |path: &PathBuf| {
@@ -97,7 +97,7 @@ fn a_child_starts_own_mariadb() {
     }
 }
 
-/// Does not return: the process is to be killed.
+/// Prints the traces, and does not return: the process is to be killed.
 fn show(traces: &Traces) {
     println!("\nserver {} {}", traces.port, traces.folder.display());
     loop {
@@ -105,7 +105,7 @@ fn show(traces: &Traces) {
     }
 }
 
-/// Runs a test above in a process of its own, which is killed once its server runs.
+/// Runs a test of this file in a process of its own, and kills the process when its server runs.
 fn kill_a_child(test: &str) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture"]).env(CHILD, "1").stdout(Stdio::piped());

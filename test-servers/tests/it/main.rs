@@ -1,4 +1,4 @@
-//! The servers are what they say, as their own command-line clients see them.
+//! The servers have the properties that they promise, as their own command-line clients see them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod client;

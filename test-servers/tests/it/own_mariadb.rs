@@ -16,7 +16,7 @@ fn a_server_takes_clients_with_the_password_alone() {
     assert_eq!(ask("select @@innodb_flush_log_at_trx_commit"), "2");
     assert_eq!(ask("select @@character_set_server"), "utf8mb4");
     assert!(ask("select @@max_connections").parse::<u32>().unwrap() >= 300);
-    // Nobody comes in without it, whatever the name.
+    // No user can log in without the password.
     for user in ["scratchbook", "root", "nobody"] {
         for password in ["--password=wrong", "--skip-password"] {
             let refused = mariadb_with(&server, &["-u", user, password], "select 1").unwrap_err();

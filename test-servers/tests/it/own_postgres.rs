@@ -75,8 +75,8 @@ fn postgres_is_reached_through_the_proxy() {
     let proxy = Proxy::start(server.port()).unwrap();
     let uri = format!("{}?sslmode=disable", proxy.uri(&server.uri()).unwrap());
     assert_eq!(psql(&uri, "select 1").unwrap(), "1");
-    // Hello, two for the password, the query, and goodbye. The client does not wait for an answer to its goodbye, so
-    // the proxy may read it after the client has ended.
+    // The turns are hello, two for the password, the query, and goodbye. The client does not wait for an answer to its
+    // goodbye, so the proxy may read it after the client has ended.
     let begun = Instant::now();
     while proxy.turns() < 5 && begun.elapsed() < Duration::from_secs(10) {
         thread::sleep(Duration::from_millis(5));

@@ -1,6 +1,6 @@
-//! What is measured: workloads at sizes, by numbers of tasks.
+//! What is measured: workloads at several sizes, with several numbers of tasks.
 
-/// One measurement that every system is asked for.
+/// One measurement that is made of every system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cell {
     pub(crate) workload: &'static str,
@@ -48,13 +48,13 @@ fn all_groups() -> Vec<Group> {
             ]
             .concat(),
         ),
-        // These prepare the most, and come last, so that they cannot use up the time of the others.
+        // These cells need the longest preparation. They come last, so that they cannot use up the time of the others.
         group("list", cells("list", [100, 1_000, 10_000, 100_000], [1])),
         group("reads", reads.map(|name| cells(name, hundred_thousand, [1])).concat()),
     ]
 }
 
-/// One group for all, because each start of a runner takes seconds.
+/// Returns one group with all cells, because each start of a runner takes seconds.
 fn quick_group() -> Group {
     let cells = [
         cells("create", [1], [1, 16]),

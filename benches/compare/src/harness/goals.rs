@@ -3,12 +3,12 @@
 use crate::summary::{CellKey, Outcome, Summary};
 use crate::systems::SystemId;
 
-/// A goal: on a store, this workload is to be this many times as fast as another system.
+/// A goal: on this store, scratchbook should run this workload `times` times as fast as another system.
 struct Goal {
     store: &'static str,
     cell: (&'static str, u64, usize),
     what: &'static str,
-    /// The system, and its service if only one counts.
+    /// The other system, and its service if only one of its services counts.
     other: (&'static str, Option<&'static str>),
     times: f64,
 }
@@ -62,10 +62,10 @@ const GOALS: [Goal; 32] = [
     goal("sqlite", ("list", 10_000, 1), "list a user's sessions", ADK, 5.0),
 ];
 
-/// The longest that 99 of 100 requests over 16 connections may take, in milliseconds.
+/// The maximum time of 99 of 100 requests over 16 connections, in milliseconds.
 const P99: f64 = 10.0;
 
-/// A goal, and how far it is met.
+/// A goal, and whether it is met.
 pub(crate) struct Standing {
     pub(crate) what: String,
     pub(crate) beside: String,
@@ -74,7 +74,7 @@ pub(crate) struct Standing {
     pub(crate) is_met: bool,
 }
 
-/// Returns how the goals stand that were measured, in their order.
+/// Returns the results for all goals that were measured, in the order of the goals.
 pub(crate) fn standings(summary: &Summary) -> Vec<Standing> {
     let mut standings: Vec<_> = GOALS.iter().filter_map(|goal| goal.standing(summary)).collect();
     for workload in ["http_create", "http_get", "http_patch"] {
@@ -118,7 +118,7 @@ impl Goal {
     fn standing(&self, summary: &Summary) -> Option<Standing> {
         let key = key(self.cell);
         let ours = ours(summary, self.store, &key)?;
-        // Its fastest service is the one that counts.
+        // The other system's fastest service counts.
         let others = summary.systems(self.store).into_iter().filter(|id| {
             id.system == self.other.0 && self.other.1.is_none_or(|service| id.service.as_deref() == Some(service))
         });

@@ -15,10 +15,10 @@ pub(crate) fn systems(summary: &Summary) -> String {
     text
 }
 
-/// Returns what could not be run: systems, and workloads, those with the same reason together.
+/// Returns the systems and workloads that could not be run. Workloads with the same reason are listed together.
 pub(crate) fn missing(summary: &Summary) -> String {
     let mut lines: Vec<String> = summary.unavailable.iter().map(|(system, why)| format!("{system}: {why}")).collect();
-    // That a bare database has no such workload says nothing.
+    // The limit lacks most workloads, so these are not listed.
     let found = summary.missing().into_iter().filter(|(id, _, _)| id.system != "limit");
     let cells = found.map(|(id, key, why)| {
         // The workload is named beside the reason.
@@ -34,7 +34,8 @@ pub(crate) fn missing(summary: &Summary) -> String {
     lines.iter().map(|line| format!("- {}\n", line.replace('\n', " ").trim_end())).collect()
 }
 
-/// Collects what belongs to each first part, in the order in which the first parts come. Nothing comes twice.
+/// Groups pairs by their first part, in the order in which the first parts occur. No second part occurs twice in a
+/// group.
 fn by_first<A: PartialEq, B: PartialEq>(pairs: impl Iterator<Item = (A, B)>) -> Vec<(A, Vec<B>)> {
     let mut found: Vec<(A, Vec<B>)> = Vec::new();
     for (first, second) in pairs {

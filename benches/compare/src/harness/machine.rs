@@ -1,4 +1,4 @@
-//! How quiet the machine is, and what it is.
+//! Describes the machine, and measures how quiet it is.
 
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
@@ -10,14 +10,14 @@ use scratchbook_compare::protocol::rounded;
 use scratchbook_compare::statistics::median;
 use serde::{Deserialize, Serialize};
 
-/// How much of a processor other programs may use on a quiet machine.
+/// How much processor time other programs may use on a quiet machine, as a part of one processor.
 const BUSY: f64 = 0.3;
-/// How much longer a flush may take than the quickest one of the run.
+/// How many times as long as the run's quickest flush a flush may take on a quiet machine.
 const SLOWER: f64 = 3.0;
-/// How long the use of processors is watched.
+/// How long the use of the processors is measured.
 const WATCHED: Duration = Duration::from_millis(150);
 
-/// What was seen of the machine before a measurement, while no runner did anything.
+/// The state of the machine before a measurement, while no runner did anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Moment {
     /// The load average of the last minute. It includes the run itself.
@@ -29,7 +29,7 @@ pub(crate) struct Moment {
     pub(crate) quiet: bool,
 }
 
-/// What was measured on.
+/// The machine and the build that were measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Machine {
     pub(crate) date: String,
@@ -49,17 +49,18 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Makes a file in this folder, which has to be on the disk that is measured. `left` is how long a whole run waits.
+    /// Creates a file in this folder, which has to be on the disk that is measured. A whole run waits at most for the
+    /// time `left`.
     pub(crate) fn new(folder: &Path, left: Duration) -> Result<Self, String> {
         let path = folder.join("flush");
         let failed = |error| format!("{}: {error}", path.display());
         let mut file = File::create(&path).map_err(failed)?;
-        // Later writes change no size, so that a flush writes one block and nothing about the file.
+        // Later writes do not change the file's size, so a flush writes only one block and no metadata.
         file.write_all(&[0; 4096]).and_then(|()| file.sync_all()).map_err(failed)?;
         Ok(Self { file, quickest_us: f64::INFINITY, left })
     }
 
-    /// Waits until the machine is quiet, or until the time for waiting is over. Returns what was seen last.
+    /// Waits until the machine is quiet, or until the time for waiting is over. Returns the last state of the machine.
     pub(crate) fn wait(&mut self) -> Result<Moment, String> {
         loop {
             let moment = self.look()?;

@@ -26,7 +26,7 @@ use options::{Command, Options, RunOptions};
 use results::Results;
 use summary::Summary;
 
-/// Why the harness could not go on.
+/// A result whose error is the reason why the harness could not continue.
 type Result<T> = std::result::Result<T, String>;
 
 fn main() -> ExitCode {

@@ -21,7 +21,7 @@ pub(crate) fn row(text: &mut String, fields: impl Iterator<Item = String>) {
     text.push_str("|\n");
 }
 
-/// Returns a number with three digits that count.
+/// Returns a number as it is written in tables: whole from 100 on, otherwise with one or two decimals.
 pub(crate) fn number(value: f64) -> String {
     match value {
         value if value >= 100.0 => thousands(value.round()),
@@ -30,7 +30,7 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
-/// Returns how many times as much one number is as another.
+/// Returns a ratio, as it is written in tables.
 pub(crate) fn ratio(value: f64) -> String {
     match value {
         value if value >= 10.0 => thousands(value.round()),

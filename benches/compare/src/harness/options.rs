@@ -28,13 +28,13 @@ pub(crate) enum Command {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RunOptions {
-    /// Measure one round of small cells, in some three minutes.
+    /// Measure one round of small cells, which takes about three minutes.
     #[arg(long)]
     pub(crate) quick: bool,
     /// Measure only workloads, systems, services or stores of this name.
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Vec<String>,
-    /// The time for all of it.
+    /// The time for the whole run, in minutes.
     #[arg(long, default_value_t = 120)]
     pub(crate) minutes: u64,
     /// How many minutes the whole run waits for a quiet machine.
@@ -43,7 +43,7 @@ pub(crate) struct RunOptions {
     /// Discard the results of an earlier run instead of continuing it.
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Where each measurement is appended.
+    /// The file to which each measurement is appended.
     #[arg(long)]
     pub(crate) results: PathBuf,
     /// The list of peers, and how to start them.

@@ -1,4 +1,4 @@
-//! Tables in Markdown.
+//! Writes the tables in Markdown.
 
 use std::fmt::Write as _;
 
@@ -7,11 +7,11 @@ use crate::summary::{CellKey, Outcome, Summary};
 use crate::systems::SystemId;
 use crate::{goals, inventory};
 
-/// The names of tables, as the page on benchmarks has them.
+/// The names of the tables in the page on benchmarks.
 pub(crate) const TABLES: [&str; 10] =
     ["machine", "memory", "sqlite", "postgres", "goals", "limit", "growth", "resources", "systems", "missing"];
 
-/// The rows of a store's table: workload, tasks, the size that is shown, and how it is called.
+/// The rows of a store's table: workload, number of tasks, the size that is shown, and the row's name.
 const ROWS: [(&str, usize, u64, &str); 20] = [
     ("create", 1, 1, "create a session"),
     ("create", 16, 1, "create, 16 tasks"),
@@ -50,7 +50,7 @@ pub(crate) const GROWING: [(&str, &str); 9] = [
 
 const STORES: [&str; 3] = ["memory", "sqlite", "postgres"];
 
-/// The slope below which a cost does not grow.
+/// A cost with a slope below this counts as not growing.
 const FLAT: f64 = 0.05;
 
 /// Returns all tables, each under its name.
@@ -93,7 +93,7 @@ fn machine(summary: &Summary) -> String {
     )
 }
 
-/// Returns operations in a second of all systems on a store, and how many times as fast scratchbook is.
+/// Returns a table with the operations per second of all systems on a store, and how many times as fast scratchbook is.
 fn of_store(summary: &Summary, store: &str) -> String {
     let systems = summary.systems(store);
     let names = systems.iter().map(|id| summary.label(id));
@@ -113,7 +113,7 @@ fn of_store(summary: &Summary, store: &str) -> String {
     text
 }
 
-/// Returns the cell of this workload whose size is the wanted one, or else the largest below it, or else any.
+/// Returns the cell of this workload with the wanted size, or else with the largest size below it, or else any cell.
 fn nearest(
     cells: &[CellKey],
     systems: &[&SystemId],
@@ -130,7 +130,7 @@ fn nearest(
     below.or(found.first()).map(|key| (*key).clone())
 }
 
-/// Returns a field: rate, spread, how many times as fast scratchbook is, and what went wrong.
+/// Returns a field of a table: rate, spread, how many times as fast scratchbook is, and what went wrong.
 fn field(id: &SystemId, outcome: Option<&Outcome>, ours: Option<f64>, workload: &str) -> String {
     let Some(outcome) = outcome else { return "–".to_owned() };
     if let Some(why) = &outcome.missing {
@@ -167,7 +167,7 @@ fn field(id: &SystemId, outcome: Option<&Outcome>, ours: Option<f64>, workload: 
     text
 }
 
-/// Returns the goals, those that are missed first.
+/// Returns a table of the goals, with the missed goals first.
 fn goals(summary: &Summary) -> String {
     let mut text = header(["goal", "beside", "wanted", "measured", "met"].map(str::to_owned).into_iter());
     let (met, missed): (Vec<_>, Vec<_>) = goals::standings(summary).into_iter().partition(|it| it.is_met);
@@ -178,7 +178,7 @@ fn goals(summary: &Summary) -> String {
     text
 }
 
-/// Returns which part of the limit scratchbook reaches, in each cell that the limit has.
+/// Returns a table that shows which part of the limit scratchbook reaches, in each cell with a limit.
 fn limit(summary: &Summary) -> String {
     let head = ["path", "limit", "scratchbook, per s", "limit, per s", "part of the limit"];
     let mut text = header(head.map(str::to_owned).into_iter());

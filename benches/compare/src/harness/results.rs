@@ -1,5 +1,5 @@
-//! The file of results: a line of JSON for each measurement, written as soon as it is there. A run that is started again
-//! leaves out what the file has.
+//! The file of results: a line of JSON for each measurement, written as soon as it is made. A run that is started again
+//! does not repeat the measurements in the file.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -65,7 +65,7 @@ impl Results {
         let text = if path.exists() { fs::read_to_string(path).map_err(failed)? } else { String::new() };
         let mut file = File::options().create(true).append(true).open(path).map_err(failed)?;
         if !text.is_empty() && !text.ends_with('\n') {
-            // A run was ended in the middle of this line.
+            // An earlier run ended in the middle of this line.
             file.write_all(b"\n").map_err(failed)?;
         }
         Ok(Self { file: Some(file), ..Self::of(&text) })
@@ -110,26 +110,26 @@ impl Results {
                 Answer::Unsupported { .. } => {
                     self.unsupported.insert(cell);
                 }
-                // It is tried again when the run is started again.
+                // The measurement is tried again when the run is started again.
                 Answer::Failed { .. } => {}
             }
         }
         self.lines.push(line);
     }
 
-    /// Whether there is nothing to measure: it is there, or the system cannot do it.
+    /// Returns whether there is nothing to measure: the measurement exists, or the system cannot do it.
     pub(crate) fn has(&self, id: &SystemId, cell: &Cell, round: usize) -> bool {
         let workload = cell.workload.to_owned();
         self.measured.contains(&(id.clone(), workload.clone(), cell.size, cell.tasks, round))
             || self.unsupported.contains(&(id.clone(), workload, cell.size, cell.tasks))
     }
 
-    /// Whether a runner of this system has been started before.
+    /// Returns whether a runner of this system has been started before.
     pub(crate) fn knows(&self, hello: &Hello) -> bool {
         self.lines.iter().any(|line| matches!(line, Line::System(known) if known == hello))
     }
 
-    /// Returns the text of all lines, without failures that were measured after all.
+    /// Returns the text of all lines, without failures of cells that were measured later.
     pub(crate) fn shortened(&self) -> Result<String> {
         let mut text = String::new();
         for line in &self.lines {

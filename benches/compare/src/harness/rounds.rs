@@ -16,7 +16,7 @@ use crate::results::{Line, Results, Row};
 use crate::runner::{Runner, empty_folder};
 use crate::systems::{self, System, SystemId};
 
-/// Measures everything that is not in the results yet. The results also say what there was no time for.
+/// Measures everything that is not in the results yet. The results also list what was left out for lack of time.
 pub(crate) fn run(options: &RunOptions, results: &mut Results) -> Result<()> {
     let end = Instant::now() + Duration::from_secs(60 * options.minutes);
     empty_folder(&options.work)?;
@@ -49,7 +49,7 @@ pub(crate) fn run(options: &RunOptions, results: &mut Results) -> Result<()> {
         }
     }
     drop(run);
-    // Databases of a run that went well are of no use.
+    // After a run without errors, its databases are not needed.
     fs::remove_dir_all(&options.work).map_err(|error| format!("{}: {error}", options.work.display()))
 }
 
@@ -79,7 +79,7 @@ fn chosen(only: &[String], groups: &mut Vec<Group>, systems: Vec<System>) -> Res
     Ok(systems.into_iter().filter(|system| !any || names(system)).collect())
 }
 
-/// When a group should end after its first round, and when everything has to.
+/// When a group should end, if it has done its first round, and when everything has to end.
 struct Times {
     group: Instant,
     all: Instant,
@@ -97,7 +97,7 @@ struct Run<'a> {
     results: &'a mut Results,
     watch: Watch,
     postgres: Server,
-    /// Cells that went wrong in this run.
+    /// Cells that failed in this run.
     failed: HashSet<(SystemId, Cell)>,
     /// Systems whose runner does not start.
     unusable: HashSet<SystemId>,
@@ -106,7 +106,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Measures a group, and ends its runners. Returns what there was no time for.
+    /// Measures a group, and ends its runners. Returns what was left out for lack of time.
     fn group(&mut self, group: &Group, systems: &[System], times: &Times) -> Result<Option<String>> {
         let mut runners = HashMap::new();
         let left_out = self.rounds(&mut runners, group, systems, times);
@@ -174,7 +174,7 @@ impl Run<'_> {
             runners.remove(id);
             Answer::Failed { error }
         });
-        // The limit has few workloads, and that is no news.
+        // The limit has only a few workloads, so an unsupported one is no news.
         if id.system != "limit" || !matches!(answer, Answer::Unsupported { .. }) {
             println!("  {}", shown(id, cell, &answer));
         }
@@ -241,7 +241,7 @@ impl Run<'_> {
 /// The runners of a group, with the places of their data.
 type Runners = HashMap<SystemId, (Runner, Place)>;
 
-/// Where a runner's data is.
+/// The place of a runner's data.
 enum Place {
     Folder(PathBuf),
     Database(String),

@@ -1,4 +1,4 @@
-//! A running runner. If it hangs, dies or answers nonsense, that is an error of one cell.
+//! A runner's process. If it hangs, dies or gives an invalid answer, only one cell fails.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -14,10 +14,10 @@ use crate::systems::System;
 
 /// How long a cell may take with its preparation.
 pub(crate) const CELL: Duration = Duration::from_secs(60);
-/// How long a runner may take until it has ended.
+/// How long a runner may take to end.
 const END: Duration = Duration::from_secs(5);
 
-/// A process that answers. It ends, with its own processes, when this is dropped.
+/// A runner's process. When this value is dropped, the process and its child processes end.
 pub(crate) struct Runner {
     process: Child,
     input: Option<ChildStdin>,
@@ -25,7 +25,7 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
-    /// Starts a runner, and reads what it says of itself. What it writes to standard error goes to a file.
+    /// Starts a runner, and reads its first line. Its standard error is written to a file.
     pub(crate) fn start(system: &System, location: &str, log: &Path) -> Result<(Self, Hello)> {
         let failed = |error: std::io::Error| format!("{}: {error}", system.command.join(" "));
         let (program, arguments) = system.command.split_first().ok_or("the command is empty")?;
@@ -41,7 +41,7 @@ impl Runner {
         if let Some(output) = process.stdout.take() {
             std::thread::spawn(move || {
                 for line in BufReader::new(output).lines() {
-                    // A line that is not UTF-8 ends the output, as the end of the process does.
+                    // A line that is not UTF-8 ends the output, like the end of the process.
                     let Ok(line) = line else { break };
                     if sender.send(line).is_err() {
                         break;
@@ -89,7 +89,7 @@ impl Drop for Runner {
         while start.elapsed() < END && matches!(self.process.try_wait(), Ok(None)) {
             std::thread::sleep(Duration::from_millis(5));
         }
-        // The group has the servers of the runner, which may have outlived it.
+        // The process group contains the runner's servers, which may still run.
         #[cfg(unix)]
         if let Some(group) = i32::try_from(self.process.id()).ok().and_then(rustix::process::Pid::from_raw) {
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
@@ -153,7 +153,7 @@ mod tests {
         let group = runner.process.id();
         drop(runner);
         let group = rustix::process::Pid::from_raw(i32::try_from(group).unwrap()).unwrap();
-        // An ended process may be listed until its parent has noticed.
+        // An ended process may be listed until its parent has waited for it.
         let is_gone = || rustix::process::test_kill_process_group(group).is_err();
         assert!((0..200).any(|_| is_gone() || {
             std::thread::sleep(Duration::from_millis(10));

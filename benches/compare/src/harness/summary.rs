@@ -18,21 +18,21 @@ pub(crate) struct CellKey {
     pub(crate) tasks: usize,
 }
 
-/// What came of a cell in all rounds.
+/// The results of a cell in all rounds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
-    /// Operations in a second, the median.
+    /// The median of the operations per second.
     pub(crate) per_second: f64,
-    /// The distance between the rounds, as a part of the median.
+    /// The distance between the slowest and the fastest round, as a part of the median.
     pub(crate) spread: f64,
     pub(crate) latencies: Option<Latencies>,
     pub(crate) bytes: Option<f64>,
-    /// Summed up over the rounds.
+    /// The sum over the rounds.
     pub(crate) wrong: Wrong,
     pub(crate) attempted: u64,
     /// Whether the machine was quiet in all rounds.
     pub(crate) quiet: bool,
-    /// Why there is nothing, if there is nothing.
+    /// The reason why the cell has no measurement; `None` if it has a measurement.
     pub(crate) missing: Option<String>,
 }
 
@@ -54,7 +54,7 @@ impl Summary {
             match line {
                 Line::Machine(machine) => {
                     summary.machines.push(machine.clone());
-                    // A run that continues finds again what it cannot do.
+                    // A run that continues determines again what is unavailable.
                     summary.unavailable.clear();
                 }
                 Line::System(hello) if !summary.hellos.contains(hello) => summary.hellos.push(hello.clone()),
@@ -91,7 +91,8 @@ impl Summary {
         systems
     }
 
-    /// Returns a name for tables and plots: without the service, if the system has no two services on one store.
+    /// Returns a name for tables and plots. It contains the service only if the system has several services on one
+    /// store.
     pub(crate) fn label(&self, id: &SystemId) -> String {
         let is_alone = |one: &SystemId| {
             !self
@@ -107,7 +108,7 @@ impl Summary {
         self.outcomes.get(id)?.get(key)
     }
 
-    /// Returns what was measured of a cell.
+    /// Returns the measurements of a cell.
     pub(crate) fn measured(&self, id: &SystemId, key: &CellKey) -> Option<&Outcome> {
         self.outcome(id, key).filter(|outcome| outcome.missing.is_none())
     }
@@ -132,7 +133,7 @@ impl Summary {
             .collect()
     }
 
-    /// Returns how the cost of a workload grows, if it was measured at four sizes at least.
+    /// Returns how the cost of a workload grows, if it was measured at four or more sizes.
     pub(crate) fn slope(&self, id: &SystemId, workload: &str) -> Option<f64> {
         let points = self.growth(id, workload);
         if points.len() < 4 { None } else { slope(&points) }
@@ -215,7 +216,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::machine::Moment;
 
-    /// A row of one second.
+    /// Returns the line of a measurement of one second.
     pub(crate) fn row(name: &str, store: &str, workload: &str, size: u64, answer: Answer) -> Line {
         let at = Moment { quiet: true, ..Moment::default() };
         let (id, workload) = (SystemId::new(name, None, store), workload.to_owned());

@@ -1,4 +1,4 @@
-//! Who is measured: scratchbook, the limit, and the peers that were set up.
+//! The systems that are measured: scratchbook, the limit, and the peers that were set up.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use crate::Result;
 #[derive(Clone, Debug)]
 pub(crate) struct System {
     pub(crate) id: SystemId,
-    /// The store, as the runner is given it.
+    /// The store, as it is passed to the runner.
     pub(crate) argument: String,
     pub(crate) command: Vec<String>,
     pub(crate) folder: PathBuf,
 }
 
-/// What tells systems apart.
+/// What distinguishes systems.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct SystemId {
     pub(crate) system: String,
@@ -46,7 +46,7 @@ impl SystemId {
         name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
     }
 
-    /// Whether a runner's first line agrees with what was started.
+    /// Returns whether a runner's first line agrees with the system that was started.
     pub(crate) fn is_said_by(&self, hello: &Hello) -> bool {
         hello.system == self.system && hello.store == self.store
     }
@@ -64,11 +64,11 @@ enum Peer {
 struct PeerStore {
     store: String,
     service: Option<String>,
-    /// What the runner is given in place of `store`.
+    /// The argument that the runner gets in place of `store`.
     argument: Option<String>,
 }
 
-/// Returns all systems, and the peers that cannot be measured with the reason.
+/// Returns all systems, and the peers that cannot be measured, each with the reason.
 pub(crate) fn all(peers: &Path) -> Result<(Vec<System>, Vec<String>)> {
     let (mut systems, mut unavailable) = (own()?, Vec::new());
     let text = fs::read_to_string(peers).map_err(|error| format!("{}: {error}", peers.display()))?;

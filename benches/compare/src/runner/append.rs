@@ -1,4 +1,4 @@
-//! Appending, by each task to a session of its own.
+//! Measures appends. Each task appends to its own session.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,8 @@ use crate::store::Bench;
 
 type Make = fn(usize) -> Result<Event>;
 
-/// Measures appends: to sessions of a length, to a key of the app that all tasks write, or to a state of a size.
+/// Measures appends: to sessions of a given length, to a key of the app that all tasks write, or to a state of a given
+/// size.
 pub(crate) fn append(bench: &Bench, request: &Request) -> Result<Measured> {
     bench.runtime.block_on(async {
         let make: Make = if request.workload == "append_hot" { event_to_a_hot_key } else { event };

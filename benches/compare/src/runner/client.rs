@@ -1,4 +1,4 @@
-//! A client as small as it can be: one connection that is kept, one request after the other.
+//! A minimal HTTP client: one persistent connection, one request after the other.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -23,7 +23,7 @@ impl Client {
         Ok(Self { port, connection: BufReader::new(stream) })
     }
 
-    /// Sends a request that has to go well, and returns the body of its answer.
+    /// Sends a request, which has to succeed, and returns the body of its answer.
     pub(crate) fn ask(&mut self, method: &str, path: &str, body: &str) -> Result<Vec<u8>> {
         let (port, length) = (self.port, body.len());
         let head = format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n");

@@ -1,4 +1,4 @@
-//! Creating sessions.
+//! Measures the creation of sessions.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use crate::failure::Result;
 use crate::measure::{Clock, repeat, side_by_side};
 use crate::store::Bench;
 
-/// Measures the creation of sessions with two keys, by each task for a user of its own.
+/// Measures the creation of sessions with two keys. Each task creates sessions of its own user.
 pub(crate) fn create(bench: &Bench, request: &Request) -> Result<Measured> {
     bench.runtime.block_on(async {
         let mut clock = Clock::start(None);

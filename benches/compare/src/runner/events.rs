@@ -6,7 +6,7 @@ use crate::failure::Result;
 
 pub(crate) const APP: &str = "bench";
 
-/// A text of 300 characters.
+/// Returns a text of 300 characters.
 pub(crate) fn text(n: usize) -> String {
     let mut text = format!("{n}: ");
     while text.len() < 300 {
@@ -16,18 +16,18 @@ pub(crate) fn text(n: usize) -> String {
     text
 }
 
-/// An event with a text, a key of the session and a key of the user.
+/// Returns an event with a text, a key of the session and a key of the user.
 pub(crate) fn event(n: usize) -> Result<Event> {
     event_that_writes(n, StateDelta::new().with("step", format!("step {n}"))?.with("user:step", format!("step {n}"))?)
 }
 
-/// An event with a text and these keys.
+/// Returns an event with a text and these keys.
 pub(crate) fn event_that_writes(n: usize, delta: StateDelta) -> Result<Event> {
     let event = Event::new("agent").with_invocation_id(format!("e-{n}"));
     Ok(event.with_content(Content::model(text(n))).with_state_delta(delta))
 }
 
-/// Events that a session begins with.
+/// Returns the events that a session begins with.
 pub(crate) fn events(count: u64) -> Result<Vec<Event>> {
     (0..usize::try_from(count)?).map(event).collect()
 }

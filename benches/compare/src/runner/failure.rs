@@ -7,7 +7,7 @@ pub(crate) type Result<T> = std::result::Result<T, Failure>;
 /// Why a cell could not be measured.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// There is no such thing to measure here.
+    /// The workload does not exist here, for this reason.
     Unsupported(String),
     Failed(String),
 }

@@ -1,4 +1,4 @@
-//! Requests to `scratchbook serve`, over connections that are kept.
+//! Measures requests to `scratchbook serve`, over persistent connections.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::server::Server;
 use crate::store::Bench;
 
 const SESSIONS: &str = "/apps/demo/users/u/sessions";
-/// How often a session is changed, so that it stays about as long as it was.
+/// How often a session is changed. The number is small, so that the session's length hardly changes.
 const CHANGES: usize = 10;
 
 /// Measures requests by a number of connections at the same time.
@@ -36,7 +36,7 @@ pub(crate) fn measure(bench: &Bench, request: &Request) -> Result<Measured> {
         latencies.extend(of_one);
         pause += prepared;
     }
-    // Connections make new sessions now and then, which is not measured: the rest of their time is.
+    // Connections create new sessions now and then. This time is not measured, only the rest of their time.
     let pause = pause / u32::try_from(request.tasks.max(1)).unwrap_or(1);
     clock.add(latencies, started.elapsed().saturating_sub(pause));
     Ok(clock.measured())
@@ -48,7 +48,7 @@ struct Connection<'a> {
 }
 
 impl Connection<'_> {
-    /// Repeats the request for a time. Returns how long each took, and how long the preparation took.
+    /// Repeats the request for a time. Returns how long each request took, and how long the preparation took.
     fn repeat(mut self) -> Result<(Vec<Duration>, Duration)> {
         let (mut latencies, mut prepared, started) = (Vec::new(), Duration::ZERO, Instant::now());
         let mut id = String::new();
@@ -86,7 +86,7 @@ impl Connection<'_> {
                 let body = json!({"stateDelta": {"step": format!("step {n}")}});
                 self.client.ask("PATCH", &format!("{SESSIONS}/{id}"), &body.to_string())?
             }
-            // The demo's agent calls a tool that notes the name in the state, and answers. The first run of a session
+            // The demo's agent calls a tool that writes the name to the state, and answers. The first run of a session
             // also counts a visit.
             _ => {
                 let message = json!({"role": "user", "parts": [{"text": "my name is Ann"}]});

@@ -1,4 +1,4 @@
-//! The runner of scratchbook, and of what the machine can do without it:
+//! The runner of scratchbook, and of the machine's limit without scratchbook:
 //! `compare-runner (scratchbook | limit) STORE LOCATION [SERVICE]`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "answers go to standard output")]
 
@@ -27,7 +27,7 @@ use failure::{Failure, Result};
 use limits::Limit;
 use store::Bench;
 
-/// As in the command `scratchbook`.
+/// The allocator of the command `scratchbook`.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -56,7 +56,7 @@ fn run(words: &[&str]) -> Result<()> {
             let mut limit = Limit::open(store, location, service)?;
             serve(&limit.hello(), |request| limit.measure(request))
         }
-        // A process that `cold_start` starts: it ends with its first answer.
+        // `cold_start` starts this process, which ends after its first answer.
         ["cold", store, location] => Bench::open(store, location)?.first_answer(),
         _ => Err(Failure::new(USAGE)),
     }
@@ -78,7 +78,7 @@ fn measured(bench: &Bench, request: &Request) -> Result<Measured> {
     }
 }
 
-/// Answers each request on standard input, until it ends.
+/// Answers each request on standard input, until the input ends.
 fn serve(hello: &Hello, mut measure: impl FnMut(&Request) -> Result<Measured>) -> Result<()> {
     say(hello)?;
     for line in std::io::stdin().lock().lines() {

@@ -8,7 +8,7 @@ use scratchbook_compare::protocol::{Latencies, Measured};
 use crate::failure::{Failure, Result};
 use crate::processor;
 
-/// How long each operation took, and all of them together.
+/// Measures how long each operation took, and how long all operations took together.
 pub(crate) struct Clock {
     latencies: Vec<Duration>,
     elapsed: Duration,
@@ -17,7 +17,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Starts to measure. The processor time of a server is counted if its process id is given.
+    /// Starts the measurement. If the process id of a server is given, the server's processor time is counted, too.
     pub(crate) fn start(server: Option<u32>) -> Self {
         Self { latencies: Vec::new(), elapsed: Duration::ZERO, used: processor::with(server), server }
     }
@@ -57,7 +57,7 @@ fn percentiles(latencies: &mut [Duration]) -> Option<Latencies> {
     Some(Latencies { p50: at(0.5), p90: at(0.9), p99: at(0.99), max: at(1.0) })
 }
 
-/// Repeats an operation for a time and returns how long each took. It runs once at least.
+/// Repeats an operation for a time, but runs it at least once. Returns how long each run took.
 pub(crate) async fn repeat<F, Fut>(seconds: f64, mut operation: F) -> Result<Vec<Duration>>
 where
     F: FnMut(usize) -> Fut,
@@ -72,7 +72,8 @@ where
         if now >= end {
             return Ok(latencies);
         }
-        // An operation in memory never waits, and the other tasks would begin when this one has ended.
+        // An operation in memory never waits, so without this the other tasks would begin only after the end of this
+        // task.
         tokio::task::consume_budget().await;
         before = Instant::now();
     }

@@ -1,8 +1,8 @@
-//! Processor time and resident memory, as Linux counts them. Elsewhere there are no such numbers.
+//! Processor time and resident memory, as Linux counts them. Other systems have no such numbers.
 
 use std::fs;
 
-/// How many ticks there are in a second: the same on every Linux that we know.
+/// How many ticks there are in a second. The number is the same on every Linux that we know.
 const TICKS: f64 = 100.0;
 
 /// Returns the processor time of this process and of another one, in seconds.

@@ -1,4 +1,4 @@
-//! Reading sessions, and lists of them.
+//! Measures reads of sessions, and of lists of sessions.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::store::Bench;
 
 /// How many sessions a user has in a list.
 const EACH_USER: u64 = 10;
-/// How long the sessions of a list may take to make.
+/// How long the creation of a list's sessions may take.
 const PREPARATION: Duration = Duration::from_secs(50);
 
-/// Measures reads of a session, as it is returned or as JSON, whole or its last 10 events.
+/// Measures reads of a whole session or of its last 10 events, with or without conversion to JSON.
 pub(crate) fn get(bench: &Bench, request: &Request) -> Result<Measured> {
     let config = match request.workload.as_str() {
         "get_recent" => GetSessionConfig::default().with_num_recent_events(10),
@@ -43,7 +43,7 @@ pub(crate) fn get(bench: &Bench, request: &Request) -> Result<Measured> {
     })
 }
 
-/// Measures the list of one user's sessions in an app with many.
+/// Measures listing one user's sessions in an app with many sessions.
 pub(crate) fn list(bench: &Bench, request: &Request) -> Result<Measured> {
     let app = format!("{APP}-{}", request.size);
     bench.runtime.block_on(async {
@@ -63,7 +63,7 @@ pub(crate) fn list(bench: &Bench, request: &Request) -> Result<Measured> {
     })
 }
 
-/// Creates the sessions of an app, unless an earlier round has.
+/// Creates the sessions of an app, unless an earlier round has created them.
 async fn fill(bench: &Bench, app: &str, size: u64) -> Result<()> {
     const TASKS: u64 = 64;
     let last = (size - 1).to_string();
@@ -91,7 +91,7 @@ async fn fill(bench: &Bench, app: &str, size: u64) -> Result<()> {
         let seconds = PREPARATION.as_secs() * size / made.max(1);
         return Err(Failure::Unsupported(format!("to make {size} sessions takes {seconds} seconds")));
     }
-    // The last one is made last: if it is there, all are.
+    // This session is created last. If it exists, all sessions exist.
     bench
         .sessions
         .create_session(app, last_key.user_id(), CreateSessionConfig::default().with_session_id(last))

@@ -1,4 +1,4 @@
-//! Bytes on the disk and in memory, and how long a start takes.
+//! Measures bytes on the disk and in memory, and how long a start takes.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -13,10 +13,10 @@ use crate::measure::Clock;
 use crate::processor;
 use crate::store::{Bench, uri};
 
-/// How many events are in memory when it is measured, at least.
+/// The minimum number of events in memory when the memory is measured.
 const IN_MEMORY: u64 = 20_000;
 
-/// Measures the bytes on the disk for each event of a session, in a database of its own.
+/// Measures the bytes on the disk for each event of a session, in a separate database.
 pub(crate) fn size_on_disk(bench: &Bench, request: &Request) -> Result<Measured> {
     let path = bench.folder().join(format!("size-{}-{}", request.size, request.round));
     let location = match bench.store.as_str() {
@@ -29,7 +29,7 @@ pub(crate) fn size_on_disk(bench: &Bench, request: &Request) -> Result<Measured>
     };
     let started = Instant::now();
     let bytes = bench.runtime.block_on(async {
-        // A store that is closed has its log in the file.
+        // Closing the store writes its log into the file.
         let uri = uri(&bench.store, &location)?;
         scratchbook::connect(&uri).await?.sessions.close().await?;
         let before = bytes_of(&bench.store, &location).await?;
@@ -64,7 +64,7 @@ async fn bytes_of(store: &str, location: &str) -> Result<f64> {
     Ok(bytes as f64)
 }
 
-/// Measures the resident memory for each event of sessions that are held: by the store in memory, or by the caller.
+/// Measures the resident memory for each event of sessions, which either the store in memory or the caller holds.
 pub(crate) fn memory(bench: &Bench, request: &Request) -> Result<Measured> {
     let count = (IN_MEMORY / request.size.max(1)).max(1);
     bench.runtime.block_on(async {
@@ -90,7 +90,7 @@ pub(crate) fn memory(bench: &Bench, request: &Request) -> Result<Measured> {
 /// Measures processes that open the store, create a session, append an event and end.
 pub(crate) fn cold_start(bench: &Bench, request: &Request) -> Result<Measured> {
     let program = std::env::current_exe()?;
-    // Another process than this one opens a file of its own, as a command would.
+    // A separate process opens its own file, as a command would.
     let folder = bench.folder().join("cold");
     let location = match bench.store.as_str() {
         "sqlite" => {

@@ -10,14 +10,14 @@ use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::store::Bench;
 
-/// A server that answers. It ends when this is dropped.
+/// A running server. It ends when this value is dropped.
 pub(crate) struct Server {
     process: Child,
     pub(crate) port: u16,
 }
 
 impl Server {
-    /// Starts the command that was built with this program, on a database of its own.
+    /// Starts the command that was built with this program, on a new database.
     pub(crate) fn start(bench: &Bench) -> Result<Self> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let database = match bench.store.as_str() {
@@ -43,7 +43,7 @@ impl Server {
     }
 }
 
-/// Returns the command: that of `SCRATCHBOOK_BINARY`, or the one beside this program.
+/// Returns the path of the command: the value of `SCRATCHBOOK_BINARY`, or the command beside this program.
 fn binary() -> Result<PathBuf> {
     let named = std::env::var_os("SCRATCHBOOK_BINARY").filter(|path| !path.is_empty()).map(PathBuf::from);
     let beside = std::env::current_exe()?.with_file_name(format!("scratchbook{}", std::env::consts::EXE_SUFFIX));
@@ -56,7 +56,7 @@ fn binary() -> Result<PathBuf> {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Both fail only if the server has ended already.
+        // Both calls fail only if the server has ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,4 +1,4 @@
-//! Eight programs that append to one session, each with the `Session` that it read at the beginning.
+//! Several writers that append to one session, each with the `Session` that it read at the beginning.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const EACH: usize = 25;
 /// An append that was acknowledged: the writer, and the number of its event.
 type Append = (usize, usize);
 
-/// Measures appends to shared sessions, and counts what is missing or in the wrong order in them.
+/// Measures appends to shared sessions, and counts the events that are missing or in the wrong order.
 pub(crate) fn append(bench: &Bench, request: &Request) -> Result<Measured> {
     bench.runtime.block_on(async {
         let (mut clock, mut wrong, mut attempted, mut acknowledged) = (Clock::start(None), Wrong::default(), 0, 0);
@@ -39,7 +39,7 @@ pub(crate) fn append(bench: &Bench, request: &Request) -> Result<Measured> {
     })
 }
 
-/// What came of one shared session.
+/// The result of appending to one shared session.
 struct Round {
     acknowledged: Vec<Append>,
     refused: u64,
@@ -92,7 +92,7 @@ fn key_of(writer: usize, n: usize) -> String {
     format!("writer-{writer}-{n}")
 }
 
-/// Compares what was acknowledged with a session.
+/// Compares the acknowledged appends with a session.
 fn compare(acknowledged: &[Append], session: &Session) -> Wrong {
     let mut times: HashMap<Append, u64> = HashMap::new();
     let mut last: HashMap<usize, usize> = HashMap::new();
@@ -121,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    /// A session with these events, whose state has the keys of all of them.
+    /// Returns a session with these events. Its state has the keys of all these events.
     fn session(appends: &[Append]) -> Session {
         let key = SessionKey::new("bench", "user-0", "s").unwrap();
         let events = appends.iter().map(|(writer, n)| {

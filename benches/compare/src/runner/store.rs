@@ -25,7 +25,7 @@ impl Bench {
     pub(crate) fn open(store: &str, location: &str) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let uri = uri(store, location)?;
-        // A workload has 10,000 keys and adds one.
+        // One workload has 10,000 keys and adds another.
         let opened = runtime.block_on(connect_with_limits(&uri, |limits| limits.with_keys_per_scope(20_000)))?;
         Ok(Self { runtime, sessions: opened.0.sessions, store: store.to_owned(), location: location.to_owned() })
     }
@@ -49,13 +49,13 @@ impl Bench {
         }
     }
 
-    /// Creates a session that begins with this many events, of a user of its own.
+    /// Creates a session of a new user. The session begins with this many events.
     pub(crate) async fn session(&self, id: &str, events_before: u64) -> Result<Session> {
         let config = CreateSessionConfig::default().with_session_id(id).with_events(events(events_before)?);
         Ok(self.sessions.create_session(APP, &format!("user-{id}"), config).await?)
     }
 
-    /// Returns a session of this length. It is made once, and kept for later rounds.
+    /// Returns a session of this length. It is created once, and kept for later rounds.
     pub(crate) async fn kept_session(&self, events_before: u64) -> Result<Session> {
         let id = format!("kept-{events_before}");
         let key = scratchbook::SessionKey::new(APP, &format!("user-{id}"), &id)?;
@@ -71,12 +71,12 @@ impl Bench {
             let mut session = self.session(&uuid::Uuid::now_v7().to_string(), 0).await?;
             self.sessions.append_event(&mut session, event(0)?).await?;
             println!("done");
-            // The process ends now; a user would not wait for the store to close either.
+            // The process ends now, without closing the store: a user would not wait for this either.
             Ok(())
         })
     }
 
-    /// The folder of a store in files.
+    /// Returns the folder of a store in files.
     pub(crate) fn folder(&self) -> PathBuf {
         self.location.clone().into()
     }

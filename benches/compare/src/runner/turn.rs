@@ -1,4 +1,4 @@
-//! A turn of an agent: a message, a tool call that changes the state, and an answer.
+//! Measures turns of an agent: a message, a tool call that changes the state, and an answer.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use crate::failure::{Failure, Result};
 use crate::measure::Clock;
 use crate::store::Bench;
 
-/// How many turns a session has, so that it stays about as long as it was.
+/// How many turns a session has. The number is small, so that the session's length hardly changes.
 const TURNS: usize = 5;
 /// How many events a turn appends: message, call, response, answer.
 const EVENTS: u64 = 4;

@@ -13,14 +13,14 @@ use crate::data::APP;
 use crate::protocol::Result;
 use crate::store::Store;
 
-/// A runner of the agent on a store.
+/// Returns a runner of the agent on a store.
 pub(crate) fn runner(store: &Store) -> Result<Runner> {
     let agent = LlmAgentBuilder::new("agent").instruction("Book rooms.").model(Arc::new(Scripted)).tool(Arc::new(Book));
     let runner = Runner::builder().app_name(APP).agent(Arc::new(agent.build()?));
     Ok(runner.session_service(store.service.clone()).build()?)
 }
 
-/// Lets the agent answer a message; returns the text of the answer.
+/// Lets the agent answer a message, and returns the text of the answer.
 pub(crate) async fn turn(runner: &Runner, user: &str, session: &str) -> Result<String> {
     let message = Content::new("user").with_text("A room by the lake, please.");
     let mut events = runner.run_str(user, session, message).await?;

@@ -22,9 +22,9 @@ use crate::measure::{Measured, Preparation, repeat, resident};
 use crate::protocol::{Failure, Request, Result};
 use crate::store::{Database, Store};
 
-/// How many sessions a listing is to find.
+/// How many sessions a listing has to find.
 const SESSIONS_OF_A_USER: usize = 10;
-/// How many events are made at least to measure the memory of one.
+/// About how many events are created to measure the memory of one event.
 const EVENTS_IN_MEMORY: usize = 10_000;
 /// How many events each task writes to a shared session.
 const SHARED_EVENTS: usize = 25;
@@ -35,7 +35,7 @@ const NO_SESSION: &str = "an append takes no session object";
 pub(crate) struct Cells {
     store: Store,
     runner: Arc<Runner>,
-    /// The arguments with which a cold start is made.
+    /// The arguments of this program for a cold start.
     start: [String; 2],
     users: AtomicUsize,
     long: Mutex<HashMap<usize, AdkIdentity>>,
@@ -73,7 +73,7 @@ impl Cells {
         }
     }
 
-    /// A new session of a new user, with this many events.
+    /// Creates a session of a new user, with this many events.
     async fn session(&self, events: usize, state: State, preparation: &mut Preparation) -> Result<AdkIdentity> {
         let user = user(self.users.fetch_add(1, Ordering::Relaxed));
         let session = create_in(&self.store, user, state).await?;
@@ -111,7 +111,7 @@ impl Cells {
         self.append_to(request, sessions.into(), false).await
     }
 
-    /// Each task appends to its own session. Afterwards every session is read back.
+    /// Lets each task append to its own session. Afterwards every session is read.
     async fn append_to(&self, request: &Request, sessions: Arc<[AdkIdentity]>, hot: bool) -> Result<Value> {
         let change = move |task: usize, number: usize| {
             let mut change = delta((task as i64, number));
@@ -145,7 +145,8 @@ impl Cells {
         Ok(with(answer, &[("wrong", wrong.counts()), ("note", json!(NO_SESSION))]))
     }
 
-    /// Each task appends 25 events to one session, with keys of its own. New sessions follow until the time is over.
+    /// Lets each task append 25 events to one session, with its own keys. This is repeated with new sessions until the
+    /// time is over.
     async fn append_shared(&self, request: &Request) -> Result<Value> {
         let (mut wrong, mut measured, begun) = (Wrong::default(), Measured::default(), Instant::now());
         while measured.count() == 0 || begun.elapsed().as_secs_f64() < request.seconds {
@@ -177,7 +178,7 @@ impl Cells {
         Ok(())
     }
 
-    /// The origins of the last events of a session, in its order, and its state.
+    /// Returns the origins of the last events of a session, in their order, and the session's state.
     async fn stored(&self, session: &AdkIdentity, most: usize) -> Result<(Vec<Origin>, State)> {
         let found = self.store.service.get(reading(session, Some(most))).await?;
         let origins = found.events().all().iter().filter_map(origin).filter(|origin| origin.0 >= 0).collect();
@@ -245,14 +246,15 @@ impl Cells {
         Ok(repeat(request.tasks, request.seconds, step).await?.0)
     }
 
-    /// The growth of the database for each event of a session.
+    /// Measures how much the database grows for each event of a session.
     async fn size_on_disk(&self, request: &Request) -> Result<Value> {
         let (before, begun) = (self.store.disk().await?, Instant::now());
         self.sessions(1, request.size).await?;
         Ok(per_event(request.size, begun, self.store.disk().await? - before))
     }
 
-    /// The growth of the resident memory for each event, in as many sessions as some ten thousand events take.
+    /// Measures how much the resident memory grows for each event. About ten thousand events are created, or one
+    /// session if it is longer.
     async fn memory(&self, request: &Request) -> Result<Value> {
         if !matches!(self.store.database, Database::Memory) {
             return Err(Failure::Unsupported("this store keeps sessions in a database.".to_owned()));
@@ -263,7 +265,7 @@ impl Cells {
         Ok(per_event(number * request.size, begun, resident()? - before))
     }
 
-    /// Starts this program again, on a store of its own, until it has created a session.
+    /// Measures starts of this program on a new store, until it has created a session.
     async fn cold_start(&self, request: &Request) -> Result<Value> {
         let [kind, location] = self.start.clone();
         let is_folder = !location.contains("://");
@@ -297,7 +299,7 @@ async fn create_in(store: &Store, user_id: String, state: State) -> Result<AdkId
     Ok(store.service.create(request).await?.try_identity()?)
 }
 
-/// Appends; tries again if the service refuses because others write, as an honest program does.
+/// Appends an event. Tries again if the service refuses because others write, as a correct program does.
 async fn insist(
     store: &Store,
     identity: &AdkIdentity,
@@ -331,7 +333,7 @@ fn text(session: &dyn Session) -> Result<String> {
     Ok(serde_json::to_string(&(names, session.state().all(), events))?)
 }
 
-/// The answer of a cell that counts bytes.
+/// Returns the answer for a cell that counts bytes.
 fn per_event(events: usize, begun: Instant, grown: f64) -> Value {
     json!({
         "operations": events,

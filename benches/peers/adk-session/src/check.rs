@@ -1,4 +1,4 @@
-//! What the system has made of the events that it acknowledged: lost, refused, disordered, doubled.
+//! Checks what became of the events that the system acknowledged: lost, refused, disordered, doubled.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::data::Origin;
 
-/// Counts of one cell.
+/// The counts of one cell.
 #[derive(Debug, Default)]
 pub(crate) struct Wrong {
     pub(crate) lost: usize,
@@ -17,9 +17,9 @@ pub(crate) struct Wrong {
 
 impl Wrong {
     /// Compares the acknowledged events of a session with the stored ones, in their order. `lacking` are acknowledged
-    /// events whose change of the state is not there; an event that is gone as well as its change counts once.
+    /// events whose change of the state is missing. If an event and its change are both missing, the event counts once.
     ///
-    /// A pair is disordered if one writer's event stands behind a later one of it.
+    /// Two neighbouring events of a writer are disordered if the later one comes first.
     pub(crate) fn compare(&mut self, acknowledged: &[Origin], stored: &[Origin], lacking: &[Origin]) {
         let mut counts: HashMap<Origin, usize> = HashMap::new();
         for origin in stored {

@@ -1,4 +1,4 @@
-//! The data of every cell, equal in all runners.
+//! The data of every cell. It is the same in all runners.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,11 @@ pub(crate) const APP: &str = "bench";
 
 pub(crate) type State = HashMap<String, Value>;
 
-/// The writer of an event, and which of its events it is; -1 wrote what was there before.
+/// The writer of an event, and the number of the event among the writer's events. The writer -1 wrote the events that
+/// existed before.
 pub(crate) type Origin = (i64, usize);
 
-/// What an event says: 300 characters.
+/// Returns the text of an event: 300 characters.
 fn text() -> String {
     let sentence =
         "The customer asked for a quiet room with a view of the lake, breakfast included, from Friday to Sunday. ";
@@ -23,17 +24,17 @@ pub(crate) fn user(number: usize) -> String {
     format!("user-{number}")
 }
 
-/// The state with which a session begins.
+/// Returns the state with which a session begins.
 pub(crate) fn created() -> State {
     HashMap::from([("topic".to_owned(), json!("a room by the lake")), ("step".to_owned(), json!("asked"))])
 }
 
-/// A state with this many keys of the session.
+/// Returns a state with this many keys of the session.
 pub(crate) fn keys(count: usize) -> State {
     (0..count).map(|n| (format!("key-{n}"), json!(format!("value {n}")))).collect()
 }
 
-/// The change of an event: one key of the session and one of the user.
+/// Returns the change of an event: one key of the session and one key of the user.
 pub(crate) fn delta((writer, number): Origin) -> State {
     HashMap::from([
         ("step".to_owned(), json!(format!("step {writer} {number}"))),
@@ -41,7 +42,7 @@ pub(crate) fn delta((writer, number): Origin) -> State {
     ])
 }
 
-/// An agent's event, whose invocation id says whose it is and which one.
+/// Returns an agent's event. Its invocation id contains its origin.
 pub(crate) fn event((writer, number): Origin, delta: State) -> Event {
     let mut event = Event::new(format!("e.{writer}.{number}"));
     event.author = "agent".to_owned();
@@ -51,7 +52,7 @@ pub(crate) fn event((writer, number): Origin, delta: State) -> Event {
     event
 }
 
-/// The origin of an event, by its invocation id.
+/// Returns the origin of an event, from its invocation id.
 pub(crate) fn origin(event: &Event) -> Option<Origin> {
     let mut parts = event.invocation_id.split('.').skip(1);
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))

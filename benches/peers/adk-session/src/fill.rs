@@ -1,4 +1,4 @@
-//! Preparation in bulk: it leaves the rows that appends leave, in the service's own tables, and takes less time.
+//! Prepares sessions in bulk. The service's tables then have the same rows as after appends, but this takes less time.
 
 use adk_core::Event;
 use adk_core::identity::AdkIdentity;
@@ -11,12 +11,12 @@ use crate::measure::Preparation;
 use crate::protocol::Result;
 use crate::store::{Database, Store};
 
-/// How many rows are one transaction.
+/// How many rows are written in one transaction.
 const GROUP: usize = 1000;
 
 impl Store {
-    /// Gives a session events, numbered from 0, of the writer -1. The last one is appended as a program does, which
-    /// leaves the state of them all.
+    /// Adds events of the writer -1 to a session, numbered from 0. The last event is appended as a program does this,
+    /// so that the state is right.
     pub(crate) async fn fill(&self, session: &AdkIdentity, count: usize, preparation: &mut Preparation) -> Result<()> {
         let before: Vec<usize> = (0..count.saturating_sub(1)).collect();
         for group in before.chunks(GROUP) {

@@ -23,7 +23,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().collect();
-    // The harness names the service too, which follows from the store.
+    // The harness also passes the service, which is not needed, because it follows from the store.
     let [_, kind, location, ..] = &arguments[..] else {
         return Err(Failure::Error(format!("{arguments:?} is not: PROGRAM memory|sqlite|postgres LOCATION")));
     };

@@ -1,4 +1,4 @@
-//! How long operations take: rates, percentiles, processor time; and the limit of the time for preparation.
+//! Measures how long operations take: rates, percentiles, processor time. Also limits the time for preparation.
 
 use std::time::{Duration, Instant};
 
@@ -21,10 +21,11 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// Lets each task repeat its step until it is over, and once at least; returns how many steps each task did.
+    /// Lets each task repeat its step until `is_over` returns true, but at least once. Returns how many steps each task
+    /// did.
     ///
-    /// A step gets the number of its task, and how many steps the task did before; `is_over` the time since the start,
-    /// and how many the task did.
+    /// A step receives the number of its task, and how many steps the task did before. `is_over` receives the time
+    /// since the start, and how many steps the task did.
     pub(crate) async fn part<F, S>(
         &mut self,
         tasks: usize,
@@ -62,7 +63,7 @@ impl Measured {
         Ok(done)
     }
 
-    /// How many operations were measured.
+    /// Returns how many operations were measured.
     pub(crate) fn count(&self) -> usize {
         self.taken.len()
     }
@@ -80,7 +81,7 @@ impl Measured {
     }
 }
 
-/// Lets each task repeat its step until the time is over, and once at least; returns the answer, and how many steps
+/// Lets each task repeat its step until the time is over, but at least once. Returns the answer, and how many steps
 /// each task did.
 pub(crate) async fn repeat<F, S>(tasks: usize, seconds: f64, step: F) -> Result<(Value, Vec<usize>)>
 where
@@ -92,7 +93,7 @@ where
     Ok((measured.answer(), done))
 }
 
-/// Percentiles of durations, in microseconds.
+/// Returns percentiles of durations, in microseconds.
 fn percentiles(mut taken: Vec<Duration>) -> Value {
     taken.sort_unstable();
     let at = |share: f64| {
@@ -102,7 +103,7 @@ fn percentiles(mut taken: Vec<Duration>) -> Value {
     json!({"p50": at(0.5), "p90": at(0.9), "p99": at(0.99), "max": at(1.0)})
 }
 
-/// The processor time of this process and of those that it has started and that have ended, in seconds.
+/// Returns the processor time of this process and of its children that have ended, in seconds.
 fn processor() -> Result<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let after_name = stat.rsplit(')').next().unwrap_or_default();
@@ -110,7 +111,7 @@ fn processor() -> Result<f64> {
     Ok(ticks.sum::<f64>() / TICKS)
 }
 
-/// The resident memory of this process, in bytes.
+/// Returns the resident memory of this process, in bytes.
 pub(crate) fn resident() -> Result<f64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
@@ -118,7 +119,7 @@ pub(crate) fn resident() -> Result<f64> {
     Ok(kilobytes * 1024.0)
 }
 
-/// Stops a preparation as soon as it is foreseeable that it takes too long.
+/// Stops a preparation as soon as it is clear that it would take too long.
 pub(crate) struct Preparation {
     total: usize,
     done: usize,

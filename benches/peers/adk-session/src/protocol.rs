@@ -1,4 +1,4 @@
-//! What a line of the harness asks for, and how a cell fails.
+//! The requests of the harness, and the failures of a cell.
 
 use std::fmt::Display;
 
@@ -20,7 +20,7 @@ impl<E: Display> From<E> for Failure {
     }
 }
 
-/// One cell: what to do, with how much, by how many tasks, and for how long.
+/// A request for one cell: the workload, the size, the number of tasks, and the duration.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) workload: String,

@@ -11,11 +11,11 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePo
 
 use crate::protocol::{Failure, Result};
 
-/// How many connections to PostgreSQL are held.
+/// How many connections to PostgreSQL are open.
 const CONNECTIONS: u32 = 16;
 const WAIT: Duration = Duration::from_secs(60);
 
-/// What keeps the sessions.
+/// The database of the sessions.
 #[derive(Clone)]
 pub(crate) enum Database {
     Memory,
@@ -40,7 +40,8 @@ impl Store {
         }
     }
 
-    /// One connection: with more, a transaction that has read before another one wrote fails at its own write.
+    /// Opens SQLite with one connection. With more, a transaction fails at its write if another transaction has written
+    /// since the first one read.
     async fn sqlite(location: &str) -> Result<Self> {
         let options = SqliteConnectOptions::new()
             .filename(Path::new(location).join("sessions.db"))
@@ -72,7 +73,7 @@ impl Store {
         Ok(Self { service: Arc::new(service), database: Database::Postgres(pool) })
     }
 
-    /// The first line: what is measured, and what was set.
+    /// Returns the runner's first line: what is measured, and with which configuration.
     pub(crate) fn about(&self) -> Value {
         let (service, store, words) = match self.database {
             Database::Memory => ("InMemorySessionService", "memory", "as it comes".to_owned()),
@@ -95,7 +96,7 @@ impl Store {
         })
     }
 
-    /// How many bytes the store has on the disk.
+    /// Returns how many bytes the store has on the disk.
     pub(crate) async fn disk(&self) -> Result<f64> {
         match &self.database {
             Database::Memory => Err(Failure::Unsupported("this store keeps nothing on a disk.".to_owned())),

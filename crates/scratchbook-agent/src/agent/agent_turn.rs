@@ -40,7 +40,7 @@ pub(super) fn drive(first: AgentTurn) -> EventStream {
                     Ok(answered) => answered,
                     Err(error) => Err(callbacks.report(error, &context).await)?,
                 };
-                // A callback that hands over does so in place of the agent's turn.
+                // If a callback hands over, the next agent's turn takes the place of this turn.
                 let is_over = answered || progress.handed_to.is_some();
                 while !is_over && let Some(item) = events.next().await {
                     match item {

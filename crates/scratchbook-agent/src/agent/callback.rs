@@ -190,8 +190,8 @@ async fn run(callbacks: &[AgentCallback], context: &InvocationContext) -> Callba
     }
 }
 
-/// Callbacks around model calls and tool calls, in the order in which they were added. A plugin's and an agent's have
-/// the same form, so that a call has one sequence of callbacks: the plugins', then the agent's own.
+/// Callbacks around model calls and tool calls, in the order in which they were added. Callbacks of plugins and of
+/// agents have the same form, so that a call has one sequence of callbacks: the plugins', then the agent's own.
 #[derive(Clone, Default)]
 pub(crate) struct ModelCallbacks {
     pub(crate) before_model: Vec<BeforeModel>,

@@ -151,7 +151,7 @@ impl ContextState {
         self.update(&StateDelta::new().with_set_if_absent(key, value)?)
     }
 
-    /// Guards a key: unless it has this value when the event is committed, the event is refused and the run ends.
+    /// Guards a key: if it does not have this value when the event is committed, the event is refused and the run ends.
     ///
     /// # Errors
     ///
@@ -160,7 +160,7 @@ impl ContextState {
         self.update(&StateDelta::new().with_expect(key, value)?)
     }
 
-    /// Guards a key: unless it is absent when the event is committed, the event is refused and the run ends.
+    /// Guards a key: if it exists when the event is committed, the event is refused and the run ends.
     ///
     /// # Errors
     ///
@@ -179,7 +179,7 @@ impl ContextState {
     ///
     /// # Errors
     ///
-    /// Does not fail in practice, because the changes were checked when they were written.
+    /// None in practice: the changes were checked when they were written.
     pub fn delta(&self) -> Result<StateDelta> {
         self.invocation.state.delta(self.layer)
     }

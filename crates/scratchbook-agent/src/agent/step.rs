@@ -151,7 +151,7 @@ impl LlmTurn {
 }
 
 impl LlmAgentDefinition {
-    /// Returns the agent's model, or that of the nearest agent above it.
+    /// Returns the agent's model, or the model of the nearest agent above it.
     fn model_in(&self, context: &InvocationContext) -> Result<Arc<dyn Llm>> {
         self.model.clone().or_else(|| context.tree().model_above(&self.name)).ok_or_else(|| {
             let message = format!("the agent '{}' has no model, nor has an agent above it; give it one", self.name);
@@ -213,8 +213,8 @@ impl LlmAgentDefinition {
         Err(unshared(error))
     }
 
-    /// Builds the event of a model's response. Each callback after the model receives the response of the one before
-    /// it; a plugin may end the sequence.
+    /// Builds the event of a model's response. Each callback after the model receives the response of the previous
+    /// callback. A plugin may end the sequence.
     async fn model_event(
         &self,
         mut response: LlmResponse,
@@ -234,7 +234,7 @@ impl LlmAgentDefinition {
                 }
             };
         }
-        // A replacement says nothing about whether the model has more to say, or about what its call has used.
+        // If a replacement lacks these fields, those of the model's response are kept.
         response.partial = response.partial.or(original.0);
         response.turn_complete = response.turn_complete.or(original.1);
         response.usage_metadata = response.usage_metadata.or(original.2);
@@ -310,7 +310,7 @@ fn is_long_running(tools: &[Arc<dyn Tool>], name: &str) -> bool {
 /// The responses of a model, or of a callback that answers in its place.
 struct ModelOutput {
     responses: LlmStream,
-    /// Whether these are the model's. Callbacks after the model are not called for a callback's answer.
+    /// Whether the model gave these responses. Callbacks after the model are not called for a callback's answer.
     is_model: bool,
     /// The request, if there are callbacks that may answer in place of a failed call.
     recoverable: Option<LlmRequest>,

@@ -217,7 +217,7 @@ fn response_events(
     let content = Some(Content::new("user", parts));
     let mut event = pending.finish(Event { content: content.clone(), ..Event::default() })?;
     if shows_text {
-        // The answer of an agent that is a tool is then the agent's own.
+        // The answer of the tool, which is an agent, then counts as this agent's own answer.
         agent.save_output(&event, &pending, context)?;
         event = pending.finish(Event { content, ..Event::default() })?;
     }
@@ -252,11 +252,11 @@ struct CallRun<'a> {
 impl CallRun<'_> {
     /// Runs the call: the callbacks before it, the check for the user's consent, the tool, and the callbacks after it.
     /// If a callback before the tool answers, the callbacks after it receive that answer like the tool's own. Returns
-    /// the tool's error if callbacks have received it and none has answered.
+    /// the tool's error if callbacks have received the error and no callback has answered.
     ///
     /// # Errors
     ///
-    /// The error of a call of which nothing is kept.
+    /// The error of a callback, or of a tool without callbacks for errors. All changes of the call are then dropped.
     async fn run(&mut self, confirmation: Option<ToolConfirmation>) -> Result<Result<Value>> {
         let own = &self.agent.callbacks;
         let plugins = &self.context.plugins().model;

@@ -138,8 +138,9 @@ impl CallbackContext {
         self.layer.actions().escalate = Some(true);
     }
 
-    /// Hands the conversation to another agent: from a tool after the tool has returned, from a callback around a model
-    /// call after this step, from a callback before or after an agent's turn in place of the turn or after it.
+    /// Hands the conversation to another agent. If a tool calls this, the other agent continues after the tool has
+    /// returned; for a callback around a model call, after this step; for a callback before or after an agent's turn,
+    /// in place of the turn or after it.
     pub fn transfer_to_agent(&self, agent_name: impl Into<String>) {
         self.layer.actions().transfer_to_agent = Some(agent_name.into());
     }

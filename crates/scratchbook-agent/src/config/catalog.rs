@@ -12,7 +12,7 @@ use crate::model::Llm;
 use crate::tool::{GoogleSearchTool, LoadArtifactsTool, Tool, Toolset, exit_loop, get_user_choice, transfer_to_agent};
 use scratchbook_core::error::{Error, Result};
 
-/// A tool or a toolset, as an entry under `tools` of a file becomes one.
+/// The tool or the toolset that an entry under `tools` of a file stands for.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ConfiguredTool {
@@ -73,7 +73,7 @@ impl AgentCatalog {
         self
     }
 
-    /// Sets one model for all agents, whatever their files name, for example to try another model.
+    /// Sets one model for all agents, even if their files name other models, for example to try another model.
     #[must_use]
     pub fn model_for_all(mut self, name: impl Into<String>) -> Self {
         self.model_for_all = Some(name.into());
@@ -88,8 +88,8 @@ impl AgentCatalog {
         self
     }
 
-    /// Adds a class of tools under a name. The function makes a tool or a toolset of the `args` of an entry; without
-    /// `args`, they are empty.
+    /// Adds a class of tools under a name. The function makes a tool or a toolset from the `args` of an entry. If an
+    /// entry has no `args`, the function receives an empty map.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -189,8 +189,8 @@ impl fmt::Debug for AgentCatalog {
 /// The names of ADK's built-in tools, without `AgentTool`, which has arguments.
 const BUILT_IN: [&str; 5] = ["exit_loop", "get_user_choice", "google_search", "load_artifacts", "transfer_to_agent"];
 
-/// Returns one of ADK's built-in tools. As in ADK, its name has no dots, or it has those of its package and module. Two
-/// tools have another name in their module.
+/// Returns one of ADK's built-in tools. As in ADK, the name may begin with the tool's package and module. Two tools
+/// have another name in their module.
 fn built_in(name: &str) -> Option<Arc<dyn Tool>> {
     let tool: Arc<dyn Tool> = match built_in_name(name) {
         "exit_loop" => Arc::new(exit_loop()),

@@ -109,8 +109,8 @@ pub trait Plugin: fmt::Debug + Send + Sync + 'static {
         Ok(ControlFlow::Continue(event))
     }
 
-    /// Is called after the last event of a run that has not failed. If the caller drops the stream of the run before its
-    /// end, this is not called.
+    /// Is called after the last event of a run that has not failed. If the caller drops the stream of the run before
+    /// its end, this is not called.
     ///
     /// # Errors
     ///
@@ -167,7 +167,7 @@ pub trait Plugin: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Any error; it ends the run in place of the model's.
+    /// Any error; it ends the run in place of the model's error.
     async fn on_model_error(
         &self,
         _context: CallbackContext,
@@ -201,11 +201,11 @@ pub trait Plugin: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Receives the error of a failed tool call. A returned value replaces the tool's answer. The writes of the failed
-    /// tool are gone.
+    /// tool are dropped.
     ///
     /// # Errors
     ///
-    /// Any error; the model receives it in place of the tool's.
+    /// Any error; the model receives it in place of the tool's error.
     async fn on_tool_error(&self, _context: ToolContext, _call: &ToolCall, _error: &Error) -> Result<Option<Value>> {
         Ok(None)
     }

@@ -21,7 +21,7 @@ const PREAMBLES: [&str; 2] = [
 const BEGIN: &str = ":\n<<<BEGIN_QUOTED_AGENT_CONTENT>>>\n";
 const END: &str = "\n<<<END_QUOTED_AGENT_CONTENT>>>";
 
-/// Fields of a recorded config that differ between runs, or that have a place of their own in a request.
+/// Fields of a recorded config that differ between runs, or that are not part of the config in our requests.
 const ELSEWHERE: [&str; 6] =
     ["http_options", "labels", "system_instruction", "tools", "response_schema", "response_json_schema"];
 
@@ -29,7 +29,7 @@ const ELSEWHERE: [&str; 6] =
 ///
 /// # Errors
 ///
-/// `FailedPrecondition` names the part that differs, and has both.
+/// `FailedPrecondition` names the part that differs, and contains its recorded and its current form.
 pub(super) fn check(recorded: &RecordedRequest, current: &LlmRequest) -> Result<()> {
     let config = &recorded.config;
     let (functions, built_in) = tools(config.get("tools"));
@@ -69,7 +69,7 @@ fn tools(declared: Option<&Value>) -> (Value, Value) {
     (functions.map(function).collect(), built_in.cloned().map(with_camel_case).collect())
 }
 
-/// Returns what is compared of a declaration. The words that describe `transfer_to_agent` are not.
+/// Returns the compared fields of a declaration. The description of `transfer_to_agent` is not compared.
 fn function(declared: &Value) -> Value {
     let name = declared["name"].as_str().unwrap_or_default();
     let description = match name {
@@ -81,15 +81,15 @@ fn function(declared: &Value) -> Value {
     json!({"name": name, "description": description, "parameters": parameters.map(reduced)})
 }
 
-/// Returns how the answer is generated, without what is compared by itself.
+/// Returns the config, without the fields that are compared separately or not at all.
 fn options(config: &Map<String, Value>, has_schema: bool) -> Value {
     let kept = config.iter().filter(|(name, value)| !ELSEWHERE.contains(&name.as_str()) && !value.is_null());
-    // The type of an answer with a schema is set by the model's client here, and by the agent in google-adk.
+    // If the answer has a schema, its type is set by the model's client here, and by the agent in google-adk.
     let kept = kept.filter(|(name, _)| !has_schema || *name != "response_mime_type");
     with_camel_case(kept.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>().into())
 }
 
-/// Returns a conversation in which the words of other agents are without the frame around them.
+/// Returns a conversation without the frames around the words of other agents.
 fn contents(contents: &[Content]) -> Value {
     contents.iter().map(content).collect()
 }
@@ -116,7 +116,7 @@ fn without_frame(text: &str) -> String {
     framed.map_or_else(
         || text.to_owned(),
         |(said, quoted)| {
-            // Arguments and results are written by Python there, and as JSON here.
+            // google-adk writes arguments and results as Python does. We write them as JSON.
             let value = python::value(quoted).map(|mut value| {
                 value.sort_all_objects();
                 value.to_string()

@@ -1,8 +1,9 @@
-//! Replays recordings of ADK's conformance tests: models answer as recorded, and requests must be the recorded ones.
+//! Replays recordings of ADK's conformance tests: models answer as recorded, and requests must equal the recorded
+//! requests.
 //!
-//! - `recordings.rs`: the files. `comparison.rs`: recorded requests beside those of a run. `schema.rs`: JSON Schemas,
-//!   reduced to what is compared. `python.rs`: values as Python writes them. `parts.rs`: models and tools that follow a
-//!   recording.
+//! - `recordings.rs`: the files. `comparison.rs`: compares the requests of a run with recorded ones. `schema.rs`: JSON
+//!   Schemas, reduced to what is compared. `python.rs`: values as Python writes them. `parts.rs`: models and tools that
+//!   follow a recording.
 
 mod comparison;
 mod parts;
@@ -31,11 +32,12 @@ const KEY: &str = "_adk_replay_config";
 /// The maximum bytes of a file of recordings.
 const FILE_BYTES: u64 = 16 << 20;
 
-/// A folder with test cases of `adk conformance`, whose recordings runs may replay.
+/// A folder with test cases of `adk conformance`. Runs may replay their recordings.
 ///
 /// A run replays a recording if the state has the key `_adk_replay_config` with the folder of a test case, as `adk
-/// conformance test` sets it. Only two files are read of a test case, `generated-recordings.yaml` and
-/// `generated-recordings-sse.yaml`, and only if the test case is in this folder, whatever links lead out of it.
+/// conformance test` sets it. Of a test case, only the files `generated-recordings.yaml` and
+/// `generated-recordings-sse.yaml` are read, and only if they are in this folder. A link to a file outside of it is
+/// refused.
 #[derive(Clone, Debug)]
 pub struct ReplayFolder {
     root: PathBuf,
@@ -93,7 +95,7 @@ impl RunOverrides for ReplayFolder {
     }
 }
 
-/// What a run is to replay.
+/// The recording that a run has to replay.
 #[derive(Deserialize)]
 struct Config {
     dir: String,

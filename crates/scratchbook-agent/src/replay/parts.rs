@@ -16,7 +16,7 @@ use crate::runner::{RunOverride, TurnParts};
 use crate::tool::Tool;
 use scratchbook_core::error::{Error, Result};
 
-/// The recordings of a message, and how far each agent has come.
+/// The recordings of a message, and the progress of each agent in them.
 #[derive(Debug)]
 pub(super) struct Replay {
     shared: Arc<Shared>,
@@ -119,8 +119,8 @@ impl fmt::Debug for ReplayedLlm {
     }
 }
 
-/// A tool that runs, for its changes to the state, and whose answer is then the recorded one. As in ADK, an agent that is
-/// a tool does not run: its requests are not recorded.
+/// A tool that runs for its changes to the state, but gives the recorded answer. As in ADK, an agent that is a tool
+/// does not run, since its requests are not recorded.
 #[derive(Debug)]
 struct ReplayedTool {
     tool: Arc<dyn Tool>,

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 /// How deep values may be nested.
 const MAX_DEPTH: usize = 64;
 
-/// Returns the value that a text is, in JSON or as Python writes it; `None` if it is neither.
+/// Parses a value in JSON or as Python writes it. Returns `None` if the text is neither.
 pub(super) fn value(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok().or_else(|| {
         let mut reader = Reader { rest: text };

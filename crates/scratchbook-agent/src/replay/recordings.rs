@@ -43,7 +43,7 @@ pub(super) struct ToolRecording {
     pub(super) tool_response: FunctionResponse,
 }
 
-/// A recorded request. What differs between runs is not compared, such as `live_connect_config`.
+/// A recorded request, without fields that are not compared, such as `live_connect_config`.
 #[derive(Debug, Deserialize)]
 pub(super) struct RecordedRequest {
     pub(super) model: Option<String>,

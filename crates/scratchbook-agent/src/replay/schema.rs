@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 /// Fields that are not compared.
 const IGNORED: [&str; 3] = ["title", "default", "description"];
 
-/// How deep references are followed. Schemas may refer to themselves.
+/// The maximum depth at which references are followed. Schemas may refer to themselves.
 const MAX_DEPTH: usize = 32;
 
 /// Returns a schema without titles, defaults and descriptions, with references replaced by what they refer to, and with

@@ -94,7 +94,7 @@ impl RunnerCore {
         format!("e-{}", self.environment.new_id())
     }
 
-    /// Returns the context of a run on a session, for nobody in particular.
+    /// Returns the context of a run on a session, before an agent is chosen.
     fn context(
         &self,
         session: Session,

@@ -398,7 +398,8 @@ impl RunnerCore {
         }
         let temp = temp_changes(&event, &context.session())?;
         let committed = self.append(context.session_key().clone(), event, options, Some(Arc::clone(permit))).await?;
-        // A store that did not hear of its commit answers its own second attempt like this, too. Then the event is new.
+        // A store that has lost the answer to its commit and tries again also returns this outcome. In that case, the
+        // run's copy of the session does not have the event yet.
         if committed.outcome == Outcome::Replayed && context.session().has_event(&committed.event) {
             let id = &committed.event.id;
             return Err(Error::invalid(format!("the event {id} is in the session already; yield each event once")));

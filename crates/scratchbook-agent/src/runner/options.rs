@@ -51,8 +51,8 @@ impl RunRequest {
         self
     }
 
-    /// Sets the id of a new run, for callers that need to know the id in advance. No run of the session may have used
-    /// it.
+    /// Sets the id of a new run, for callers that need to know the id in advance. No earlier run of the session may
+    /// have this id.
     #[must_use]
     pub fn with_new_invocation_id(mut self, invocation_id: impl Into<String>) -> Self {
         self.is_new = true;

@@ -19,7 +19,7 @@ use scratchbook_core::error::{Error, ErrorKind, Result};
 /// ```
 #[derive(Debug)]
 pub struct GoogleSearchTool {
-    /// The name, which is not sent.
+    /// A declaration with only the tool's name. It is not sent to the model.
     declaration: FunctionDeclaration,
 }
 

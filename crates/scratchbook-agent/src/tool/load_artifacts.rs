@@ -16,7 +16,7 @@ const NAME: &str = "load_artifacts";
 const STATUS: &str =
     "artifact contents temporarily inserted and removed. to access these artifacts, call load_artifacts tool again.";
 
-/// Types of data that a model is sent as they are.
+/// Types of data that are sent to a model unchanged.
 const MEDIA: [&str; 3] = ["image/", "audio/", "video/"];
 
 /// Image types that are text.
@@ -31,8 +31,8 @@ const TEXT_NAMES: [&str; 4] = [".csv", ".txt", ".json", ".xml"];
 /// ADK's tool `load_artifacts`: the model is shown the names of the session's artifacts, and the contents of those that
 /// it asks for. The contents are in the next request only; the session's events have the names.
 ///
-/// Images, audio, video and PDF files are sent as they are, texts as text. Of other data, the model is sent the type
-/// and the size.
+/// Images, audio, video and PDF files are sent unchanged, and texts as text. For other data, the model receives only
+/// the type and the size.
 ///
 /// ```
 /// use scratchbook::agent::{LlmAgent, LoadArtifactsTool};

@@ -9,8 +9,8 @@ use super::Tool;
 use crate::agent::ReadonlyContext;
 use scratchbook_core::error::Result;
 
-/// A source of tools, such as a server. It is asked for its tools at the beginning of each turn of an agent that has
-/// it, and the turn keeps them.
+/// A source of tools, such as a server. An agent with this toolset lists the tools at the beginning of each turn, and
+/// keeps them for the turn.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -38,7 +38,7 @@ use scratchbook_core::error::Result;
 /// ```
 #[async_trait]
 pub trait Toolset: fmt::Debug + Send + Sync + 'static {
-    /// Returns the tools. The state shows who asks for them.
+    /// Returns the tools. They may depend on the state, such as the user's keys.
     ///
     /// # Errors
     ///

@@ -14,8 +14,7 @@ const NO_NAME: &str = "Invoking `transfer_to_agent()` failed as the following ma
     You could retry calling this tool, but it is IMPORTANT for you to provide all the mandatory parameters.";
 
 /// Returns ADK's tool `transfer_to_agent`, with which an agent hands over to any agent of its tree. An agent that may
-/// hand over to others has this tool without being given it, and its model is then shown the names of these agents
-/// only.
+/// hand over to others gets this tool automatically, and its model then sees only the names of these agents.
 ///
 /// ```
 /// use scratchbook::agent::{LlmAgent, transfer_to_agent};

@@ -16,7 +16,7 @@ use crate::output::{BAD, DIM, GOOD, Output, styled, visible};
 use crate::shared_state::shared_state;
 use crate::show;
 
-/// A store that notes what a scenario does.
+/// A store that records what a scenario does.
 #[derive(Debug)]
 pub(super) struct Recorder {
     sessions: Arc<dyn SessionService>,
@@ -49,7 +49,7 @@ impl Recorder {
         Self { sessions: Arc::clone(sessions), record: Mutex::default() }
     }
 
-    /// Notes the state that an earlier run left, if there is any.
+    /// Records the state that an earlier run has left, if there is any.
     pub(super) async fn carry_on(&self, app_name: &str, user_id: &str) -> Result<()> {
         let state = shared_state(&self.sessions, app_name, user_id).await?;
         if !state.is_empty() {
@@ -64,7 +64,7 @@ impl Recorder {
         self.record().steps.push(Step::Check { what: what.to_owned(), found, expected });
     }
 
-    /// Takes the steps noted so far.
+    /// Takes the steps recorded so far.
     pub(super) fn take_steps(&self) -> Vec<Step> {
         std::mem::take(&mut self.record().steps)
     }

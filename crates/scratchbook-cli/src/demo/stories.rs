@@ -1,4 +1,5 @@
-//! The stories that the demo plays. Each is an example of this package, which `cargo run --example` runs by itself.
+//! The scenarios that the demo plays. Each scenario is an example of this package, which `cargo run --example` also
+//! runs.
 
 #[path = "../../examples/callback_and_tool.rs"]
 pub(super) mod callback_and_tool;

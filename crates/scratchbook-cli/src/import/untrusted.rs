@@ -1,4 +1,5 @@
-//! What an import makes of the content of files and databases, without a database to write to. For the fuzz targets.
+//! Functions for the fuzz targets: they read the content of files and databases as an import does, but write to no
+//! database.
 
 use scratchbook::store::export::Counts;
 use scratchbook::{Error, Event};
@@ -13,7 +14,8 @@ pub type AdkState = (Map<String, Value>, Vec<(String, Error)>);
 ///
 /// # Errors
 ///
-/// As `scratchbook import`: `InvalidArgument`, `DataCorrupted` for a file that was cut, `Unsupported` for a newer one.
+/// As for `scratchbook import`: `InvalidArgument`; `DataCorrupted` for a truncated file; `Unsupported` for a file of a
+/// newer version.
 pub fn count_lines(bytes: &[u8]) -> Result<Counts, Error> {
     jsonl::count_lines(bytes)
 }
@@ -22,7 +24,7 @@ pub fn count_lines(bytes: &[u8]) -> Result<Counts, Error> {
 ///
 /// # Errors
 ///
-/// `InvalidArgument` if it is not an event, or one that is not stored.
+/// `InvalidArgument` if the text is not an event, or if a store would refuse the event.
 pub fn adk_event(text: &str) -> Result<Event, Error> {
     adk::read_event(text)
 }
@@ -31,7 +33,7 @@ pub fn adk_event(text: &str) -> Result<Event, Error> {
 ///
 /// # Errors
 ///
-/// `InvalidArgument` if it is not an object.
+/// `InvalidArgument` if the text is not an object.
 pub fn adk_state(text: &str) -> Result<AdkState, Error> {
     adk::read_state(text)
 }

@@ -1,5 +1,5 @@
-//! Computes, in the background, the running hash of events that have none: those from before an upgrade, and those that an
-//! older program has appended.
+//! Computes, in the background, the running hash of events without one: events from before an upgrade, and events that
+//! an older program has appended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use tokio::task::JoinHandle;
 const AT_ONCE: usize = 200;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Starts the work. It ends when every event has a running hash; a server that is stopped before continues at its next
-/// start.
+/// Starts the work. The work ends when every event has a running hash. If the server is stopped before, it continues at
+/// its next start.
 pub(super) fn start(sessions: Arc<dyn SessionService>) -> JoinHandle<()> {
     tokio::spawn(async move {
         if !sessions.capabilities().has(Capability::RunningHash) {

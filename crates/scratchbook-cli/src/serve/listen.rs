@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use scratchbook::{Error, ErrorKind};
 use tokio::net::{TcpListener, TcpSocket, lookup_host};
 
-/// How many connections the system queues until they are accepted. Further clients retry after a second, so the usual
-/// 128 would delay some clients in a burst.
+/// How many connections the system queues until they are accepted. Clients beyond this number retry after a second, so
+/// the usual 128 would delay some clients in a burst.
 const BACKLOG: u32 = 4096;
 
 /// Listens on the first address of a host that can be bound.

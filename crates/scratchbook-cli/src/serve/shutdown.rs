@@ -93,8 +93,8 @@ fn signal(kind: SignalKind) -> Result<Signal> {
 }
 
 /// Returns whether the server should handle SIGHUP. It should not if the process was started with SIGHUP ignored, as by
-/// `nohup`. If the system does not report this, the signal keeps its effect: it is ignored, or it ends the process at
-/// once.
+/// `nohup`, or if the system does not report this. The signal then keeps its effect: it is ignored, or it ends the
+/// process at once.
 #[cfg(unix)]
 fn hangup_ends() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

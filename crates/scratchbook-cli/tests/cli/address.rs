@@ -1,16 +1,16 @@
-//! A session is named by its address or its id, of which the beginning is enough, or with `--last`.
+//! A session is named by its address, by its id or the beginning of its id, or with `--last`.
 
 use serde_json::json;
 
 use crate::chat::chat_as_json;
 use crate::{Fixture, S1};
 
-/// Ids as stores make them.
+/// Ids such as stores generate.
 const FIRST: &str = "019aa3b2-5d1c-7f00-8a6e-000000000001";
 const SECOND: &str = "019aa3b2-5d1c-7f00-8a6e-000000000002";
 
-/// Creates the session shop/alice/s1, which is changed first, and two sessions with ids such as stores make:
-/// shop/bob/FIRST and store/bob/SECOND.
+/// Creates the session shop/alice/s1 first, and then two sessions with ids such as stores generate: shop/bob/FIRST and
+/// store/bob/SECOND.
 fn filled() -> Fixture {
     let fixture = Fixture::with_session(2);
     for (app, id) in [("shop", FIRST), ("store", SECOND)] {

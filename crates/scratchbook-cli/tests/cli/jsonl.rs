@@ -1,4 +1,4 @@
-//! Export and import of JSON Lines. Everything is restored, and an incomplete file changes nothing.
+//! Tests export and import of JSON Lines. Everything is restored, and an incomplete file changes nothing.
 
 use std::io::Write;
 use std::process::{Command, Stdio};

@@ -26,8 +26,8 @@ fn commits_are_shown_and_a_cursor_continues() {
     let first = lines(&fixture, &["-a", "shop", "--from", "beginning", "--limit", "3"]);
     assert_eq!(first[..3], all[..3]);
     let rest = lines(&fixture, &["-a", "shop", "--from", first[3]["cursor"].as_str().unwrap()]);
-    // The cursor at the end is after the last event, or after later events that were filtered out. Both cursors
-    // continue in the same way.
+    // The cursor at the end is after the last event, or after later events that were filtered out. A watch continues in
+    // the same way from both cursors.
     assert_eq!((&rest[0], kinds(&rest)), (&all[3], vec!["event", "end"]));
     let session = lines(&fixture, &[&S1[..], &["--from", "beginning"]].concat());
     assert_eq!(kinds(&session), ["event", "event", "end"]);

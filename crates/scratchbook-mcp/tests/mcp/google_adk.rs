@@ -22,7 +22,7 @@ fn google_adk(task: &Value) -> Value {
     serde_json::from_slice(output.stdout.trim_ascii()).unwrap()
 }
 
-/// Returns what google-adk prints, of a run of ours.
+/// Returns the same data of our run as google-adk prints of its own.
 fn shown(run: &Run) -> Value {
     let request = &run.requests[0];
     json!({
@@ -46,7 +46,7 @@ async fn compare(tools: McpToolsetBuilder, asked: &[(&str, Value)], mut task: Va
     }
 }
 
-/// Returns a response without the time that is in some texts, and with texts that are JSON as values.
+/// Returns a response without the time in some texts. Texts with JSON become values.
 fn comparable(value: &Value) -> Value {
     match value {
         Value::String(text) => {

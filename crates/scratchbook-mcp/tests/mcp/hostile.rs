@@ -1,4 +1,4 @@
-//! Servers that misbehave: what they can cost, and what errors about them say.
+//! Tests servers that misbehave: the limits on what they send, and the errors about them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -11,7 +11,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::run::calls;
 
-/// Starts a server whose answer to each request is the function's. A request has its `headers`, by names in lower case.
+/// Starts a server that answers each request with the function's result. A request has its `headers`, by names in lower
+/// case.
 async fn serve(answer: fn(&Value) -> Value) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp?key=secret-in-the-address", listener.local_addr().unwrap());
@@ -23,7 +24,7 @@ async fn serve(answer: fn(&Value) -> Value) -> String {
     url
 }
 
-/// Answers the requests of a connection, one JSON body each.
+/// Answers the requests of a connection. Each request has one JSON body.
 async fn handle(stream: TcpStream, answer: fn(&Value) -> Value) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
     loop {
@@ -61,7 +62,7 @@ async fn handle(stream: TcpStream, answer: fn(&Value) -> Value) -> std::io::Resu
     }
 }
 
-/// The answer to the greeting, and then of another function.
+/// Returns the answer to the greeting, and the answers of another function to later requests.
 fn after_greeting(request: &Value, then: impl Fn(&str) -> Value) -> Value {
     match request["method"].as_str().unwrap_or_default() {
         "initialize" => json!({"result": {
@@ -250,7 +251,7 @@ fn what_is_no_address_or_header_is_refused() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 }
 
-/// Returns whether a process runs. One that has ended and was not waited for does not run.
+/// Returns whether a process runs. A process that has ended but was not waited for does not run.
 #[cfg(unix)]
 fn is_running(pid: &str) -> bool {
     let status = std::process::Command::new("ps").args(["-o", "stat=", "-p", pid]).output().unwrap();

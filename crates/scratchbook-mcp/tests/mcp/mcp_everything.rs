@@ -1,4 +1,4 @@
-//! A real server, `@modelcontextprotocol/server-everything`, as a process and over HTTP.
+//! Tests a real server, `@modelcontextprotocol/server-everything`, as a process and over HTTP.
 
 use std::ops::ControlFlow;
 use std::process::Stdio;

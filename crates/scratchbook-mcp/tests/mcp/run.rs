@@ -1,4 +1,4 @@
-//! Runs an agent whose model follows a script and keeps what it was asked.
+//! Runs an agent whose model follows a script and records its requests.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use scratchbook::model::{LlmRequest, LlmResponse, ScriptedLlm};
 use scratchbook::{Event, InMemorySessionService, LlmAgent, Result, Runner};
 use serde_json::Value;
 
-/// What a run asked the model, and its events.
+/// The requests of a run to the model, and the run's events.
 pub(crate) struct Run {
     pub(crate) requests: Vec<LlmRequest>,
     pub(crate) events: Vec<Event>,
@@ -32,7 +32,7 @@ pub(crate) async fn calls(tools: &McpToolset, calls: &[(&str, Value)]) -> Result
     Ok(Run { requests: model.requests(), events })
 }
 
-/// The package of the server that the step `node` of `cargo xtask test` installs.
+/// Returns the folder of the server's package, which the step `node` of `cargo xtask test` installs.
 pub(crate) fn everything() -> PathBuf {
     let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/node/node_modules");
     let script = installed.join("@modelcontextprotocol/server-everything/dist/index.js");
@@ -40,7 +40,7 @@ pub(crate) fn everything() -> PathBuf {
     script
 }
 
-/// The server as a process.
+/// Returns the parameters of the server as a process.
 pub(crate) fn over_stdio() -> StdioConnectionParams {
     StdioConnectionParams::new("node", [everything().to_string_lossy(), "stdio".into()])
         .with_timeout(std::time::Duration::from_secs(30))

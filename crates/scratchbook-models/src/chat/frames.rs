@@ -21,7 +21,7 @@ use scratchbook_core::error::Result;
 /// A request and the client that sends it.
 pub(super) enum ProviderRequest {
     Genai(ChatRequest, Box<ChatOptions>),
-    /// Our own JSON body.
+    /// A JSON body for Ollama, which is sent without genai.
     Ollama(Value),
 }
 

@@ -1,5 +1,5 @@
-//! Models of all providers but Google. genai translates requests for each provider and sends them; Ollama alone is
-//! called without it.
+//! Models of all providers except Google. genai translates requests for each provider and sends them. Only Ollama is
+//! called without genai.
 //!
 //! Answers are parsed here, from the frames as they arrive. genai's own parser would lose refusals, model names and
 //! whether a stream was complete. It also fails on a call whose arguments are not JSON, and allocates as many calls as

@@ -1,8 +1,8 @@
 //! The configuration of the answer as genai's options.
 //!
 //! A setting that a provider does not have is dropped if it only influences the model (`topK`, penalties, `seed`,
-//! probabilities, safety settings, labels and the like), and refused if the answer would be of a different kind without
-//! it.
+//! probabilities, safety settings, labels and the like). It is refused if the answer would be of a different kind
+//! without it.
 
 use genai::chat::{ChatOptions, ChatResponseFormat, JsonSpec, ReasoningEffort, ToolChoice};
 use serde_json::{Map, Value, json};
@@ -106,7 +106,7 @@ fn schema_name(schema: &Value) -> String {
 /// How much the model thinks.
 pub(super) struct Thinking {
     pub(super) level: Option<ReasoningEffort>,
-    /// In tokens. 0 means no thinking, and a negative number lets the model choose.
+    /// The budget in tokens. 0 means no thinking, and a negative number lets the model choose.
     pub(super) budget: Option<i64>,
     include: Option<bool>,
 }

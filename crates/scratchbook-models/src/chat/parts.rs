@@ -14,8 +14,8 @@ use scratchbook_core::error::{Error, ErrorKind, Result};
 pub(super) enum NotTaken {
     /// The data causes an error, so that the user learns that the model does not see the data.
     Refused,
-    /// The data is replaced by a text that names it. This applies to older data: the user can no longer change them, so
-    /// they must not end the conversation.
+    /// The data is replaced by a text that names it. This applies to older data: the user can no longer change it, so
+    /// it must not end the conversation.
     Named,
 }
 
@@ -124,8 +124,9 @@ fn words(part: &Part) -> Option<String> {
 
 /// Returns a thought of the model if it has to be sent back.
 ///
-/// Anthropic accepts thoughts that it has signed, and needs them with calls; its signatures are ASCII, and Gemini's are
-/// not. Some other providers need the thoughts that led to a call. For all other providers, thoughts are dropped.
+/// Anthropic accepts thoughts that it has signed, and needs them with calls. Anthropic's signatures are ASCII, and
+/// Gemini's are not. Some other providers need the thoughts that led to a call. For all other providers, thoughts are
+/// dropped.
 fn thought(part: &Part, calls: bool, profile: &ProviderProfile) -> Vec<ContentPart> {
     let text = part.text.as_deref().unwrap_or_default();
     let signature = part.thought_signature.as_ref().and_then(|bytes| std::str::from_utf8(bytes).ok());
@@ -217,7 +218,7 @@ fn mime_type(of: Option<&str>) -> String {
     of.and_then(|of| of.split(';').next()).unwrap_or("application/octet-stream").trim().to_ascii_lowercase()
 }
 
-/// Returns the MIME type for the ending of an address.
+/// Returns the MIME type for the file extension of an address.
 fn by_ending(uri: &str) -> &'static str {
     let path = uri.split(['?', '#']).next().unwrap_or_default().to_ascii_lowercase();
     match path.rsplit('.').next().unwrap_or_default() {

@@ -46,7 +46,7 @@ impl SseFrames {
         frame.or_else(|| self.take_data())
     }
 
-    /// Reads a line; an empty one ends an event.
+    /// Reads a line. An empty line ends an event.
     fn line(&mut self, from: usize, to: usize) -> Option<Vec<u8>> {
         let line = &self.buffer[from..to];
         let line = line.strip_suffix(b"\r").unwrap_or(line);

@@ -9,7 +9,7 @@ use scratchbook_core::error::{Error, Result};
 /// A `GenerateContentResponse`, or a piece of one.
 #[derive(Debug)]
 pub(super) struct GeminiAnswer {
-    /// The first candidate. Without one, only the response's other data, such as the usage.
+    /// The first candidate. Without a candidate, this has only the response's other data, such as the usage.
     pub(super) response: LlmResponse,
     /// Whether there was a candidate.
     pub(super) has_candidate: bool,

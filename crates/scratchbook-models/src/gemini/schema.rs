@@ -1,5 +1,5 @@
 //! Converts a JSON Schema to the Gemini API's schema of an answer, which follows OpenAPI: without references and the
-//! type `null`, and with an order of properties. The result is that of google-genai for google-adk.
+//! type `null`, and with an order of properties. The result is the same as google-genai's for google-adk.
 
 use serde_json::{Map, Value};
 
@@ -32,7 +32,8 @@ pub(super) fn response_schema(schema: &Value) -> Option<Value> {
 
 struct Reduction<'a> {
     definitions: &'a Map<String, Value>,
-    /// The definitions around the current value. They reveal a schema that contains itself, which would have no end.
+    /// The definitions around the current value. They show whether a schema contains itself, so that the conversion
+    /// ends.
     open: Vec<&'a str>,
 }
 

@@ -40,7 +40,7 @@ enum StreamState {
 /// A call whose arguments arrive in pieces.
 #[derive(Debug)]
 struct StreamedCall {
-    /// Its place among the parts.
+    /// The call's place among the parts.
     place: usize,
     id: String,
     name: Option<String>,
@@ -126,7 +126,7 @@ impl Aggregator {
         }
     }
 
-    /// Appends text to the previous text, unless only one of them is a thought. The first signature is kept.
+    /// Appends text to the previous text if both or neither are thoughts. The first signature is kept.
     fn text(&mut self, part: &Part) {
         let is_thought = part.thought == Some(true);
         if self.text.as_ref().is_some_and(|text| (text.thought == Some(true)) != is_thought) {

@@ -1,4 +1,4 @@
-//! How the cost of an operation grows with what is stored, on SQLite.
+//! Draws how the cost of an operation on SQLite grows with the amount of stored data.
 
 use plotters::prelude::*;
 
@@ -7,7 +7,7 @@ use super::{Area, LETTERS, decades, left, page, short, text_of};
 use crate::Result;
 use crate::summary::Summary;
 
-/// Workload, title of its panel, and what its sizes are.
+/// The workload, the title of its panel, and what its sizes count.
 const PANELS: [(&str, &str, &str); 6] = [
     ("append", "append", "events in the session"),
     ("state", "append to a state", "keys in the state"),

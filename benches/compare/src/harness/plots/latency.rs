@@ -1,4 +1,4 @@
-//! Percentiles of single operations on SQLite: half of them, nine of ten, 99 of 100.
+//! Draws percentiles of the latency of single operations on SQLite: 50, 90 and 99.
 
 use plotters::prelude::*;
 
@@ -7,7 +7,7 @@ use super::{Area, LETTERS, decades, left, page, right, short, text_of};
 use crate::Result;
 use crate::summary::{CellKey, Summary};
 
-/// Workload, size, tasks and title of a panel.
+/// The workload, the size, the number of tasks and the title of each panel.
 const PANELS: [(&str, u64, usize, &str); 6] = [
     ("append", 10, 1, "append"),
     ("append", 10, 16, "append, 16 tasks"),

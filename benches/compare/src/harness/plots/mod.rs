@@ -16,13 +16,13 @@ use crate::Result;
 use crate::summary::Summary;
 use palette::{BACK, INK, Palette};
 
-/// What is drawn on.
+/// The area on which a plot is drawn.
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// The width of every plot, and the size of its letters.
 const WIDTH: u32 = 1000;
 const LETTERS: u32 = 13;
-/// About how wide a letter is.
+/// The approximate width of a letter.
 const LETTER: i32 = 7;
 /// The height of a line of the legend.
 const LINE: i32 = 22;
@@ -42,7 +42,7 @@ pub(crate) fn draw(summary: &Summary, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Draws a title and a legend at the top of an area of this height, and the rest below them.
+/// Draws a page of this height: a title, a legend, and the plot below them.
 fn page(
     title: &str,
     names: &[String],
@@ -100,7 +100,7 @@ fn left() -> TextStyle<'static> {
     ("sans-serif", LETTERS).into_font().color(&INK)
 }
 
-/// Text that ends at its place.
+/// Returns the style of text that ends at its position.
 fn right() -> TextStyle<'static> {
     left().pos(Pos::new(HPos::Right, VPos::Center))
 }

@@ -1,4 +1,4 @@
-//! Colours: one for each system, and how each looks on a dark screen.
+//! Colours: one for each system, each with a variant for dark screens.
 
 use plotters::style::RGBColor;
 
@@ -21,7 +21,7 @@ const OTHERS: [RGBColor; 7] = [
     RGBColor(0x9a, 0x67, 0x00),
 ];
 
-/// Each colour on a dark screen.
+/// Each colour, and its variant for dark screens.
 const DARK: [(RGBColor, &str); 12] = [
     (BACK, "#0d1117"),
     (INK, "#f0f6fc"),
@@ -63,7 +63,7 @@ impl Palette {
         at.map_or(LIMIT, |at| OTHERS[at % OTHERS.len()])
     }
 
-    /// Returns the names for a legend. `limit` stands for all ways to measure it.
+    /// Returns the names for a legend. All ways to measure the limit have the one name `limit`.
     pub(super) fn names(&self) -> Vec<String> {
         let mut names = vec!["scratchbook".to_owned()];
         names.extend(self.others.iter().cloned());

@@ -1,4 +1,4 @@
-//! Operations in a second, by workload and system, on each store.
+//! Draws operations per second, by workload and system, on each store.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -8,7 +8,7 @@ use super::{Area, LETTERS, decades, left, page, right, short, store_name, text_o
 use crate::Result;
 use crate::summary::{CellKey, Summary};
 
-/// What is drawn, from the top: workload, size, tasks, label.
+/// The rows of the plot from the top: workload, size, number of tasks, label.
 const ROWS: [(&str, u64, usize, &str); 10] = [
     ("create", 1, 1, "create a session"),
     ("create", 1, 16, "create, 16 tasks"),
@@ -57,7 +57,7 @@ fn draw_store(summary: &Summary, palette: &Palette, panel: &Area<'_>, store: &st
         }
     }
     let range = decades(points.iter().map(|(x, _, _)| *x));
-    // What is drawn last is seen best.
+    // The last points are drawn on top.
     points.reverse();
     let middle = (panel.dim_in_pixel().0 / 2) as i32;
     let style = left().pos(Pos::new(HPos::Center, VPos::Center));

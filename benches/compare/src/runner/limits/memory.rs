@@ -1,4 +1,4 @@
-//! The limit of reads from memory: as many bytes copied as the session has.
+//! The limit of reads from memory: a copy of as many bytes as the session has.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

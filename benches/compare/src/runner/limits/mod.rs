@@ -1,6 +1,6 @@
-//! What the machine can do: the same rows written and read without scratchbook, and bytes copied.
+//! Measures the limit of the machine: the same rows written and read without scratchbook, and bytes copied.
 //!
-//! The tables are those of scratchbook, which makes them. `tasks` is the number of events in one transaction.
+//! The tables are scratchbook's, and scratchbook creates them. `tasks` is the number of events in one transaction.
 
 mod memory;
 mod postgres;
@@ -65,7 +65,7 @@ impl Limit {
     }
 }
 
-/// Opens scratchbook's store, so that its tables are there.
+/// Opens scratchbook's store, which creates its tables.
 fn prepared(store: &str, location: &str) -> Result<Bench> {
     Bench::open(store, location)
 }

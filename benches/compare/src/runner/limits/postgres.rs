@@ -1,5 +1,5 @@
-//! The limit of PostgreSQL: one connection, one prepared statement a transaction, with the rows and indexes of
-//! scratchbook; and COPY of the events alone.
+//! The limit of PostgreSQL: one connection, one prepared statement for each transaction, with the rows and indexes of
+//! scratchbook; and COPY of only the events.
 
 use std::time::Instant;
 
@@ -81,7 +81,7 @@ pub(crate) enum Way {
     Copy,
 }
 
-/// A connection beside a store, which is idle.
+/// A connection to the database of a store. The store is idle.
 pub(crate) struct Bare {
     client: Client,
     version: String,
@@ -92,7 +92,7 @@ pub(crate) struct Bare {
     way: Way,
 }
 
-/// Connects to a server, and keeps the connection in a task of its own.
+/// Connects to a server, and drives the connection in a separate task.
 pub(crate) async fn connect(uri: &str) -> Result<Client> {
     let (client, connection) = tokio_postgres::connect(uri, NoTls).await?;
     // The task ends with the connection; a failure is reported by the next statement.
@@ -180,7 +180,7 @@ impl Bare {
 
         let mut text = String::new();
         for row in rows {
-            // Escaped as COPY reads it: the JSON has backslashes only before quotes, and no tab or line break.
+            // The JSON is escaped for COPY. It has backslashes only before quotes, and no tab or line break.
             let event = row.text.replace('\\', "\\\\");
             let (app, user, session, seq, id) = (app(), &row.user, &row.session, row.seq, &row.id);
             let hash = "\\\\x0707070707070707070707070707070707070707070707070707070707070707";

@@ -13,7 +13,7 @@ pub(super) struct EventRow {
     pub(super) value: String,
 }
 
-/// The sessions that are written to, in turn, and how many events each has.
+/// The sessions that get the events, and how many events each session has.
 pub(super) struct Writers {
     addresses: Vec<(String, String)>,
     events: Vec<i64>,
@@ -21,7 +21,7 @@ pub(super) struct Writers {
 }
 
 impl Writers {
-    /// Writers to these sessions, which have this many events already.
+    /// Creates writers to these sessions, which already have this many events.
     pub(super) fn new(addresses: Vec<(String, String)>, events: i64) -> Self {
         let events = vec![events; addresses.len()];
         Self { addresses, events, made: 0 }
@@ -48,10 +48,10 @@ impl Writers {
     }
 }
 
-/// The app of the rows.
+/// Returns the app of the rows.
 pub(super) const fn app() -> &'static str {
     APP
 }
 
-/// The hash of an event, which is made up here.
+/// A made-up hash of an event.
 pub(super) const HASH: [u8; 32] = [7; 32];

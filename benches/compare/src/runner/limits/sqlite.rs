@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::measure::Clock;
 use crate::store::Bench;
 
-/// A connection beside a store, which is idle.
+/// A connection to the database of a store. The store is idle.
 pub(crate) struct Bare {
     connection: Connection,
     store: Bench,
@@ -39,7 +39,7 @@ impl Bare {
         }
     }
 
-    /// Measures transactions that write an event of each session.
+    /// Measures transactions that write one event to each session.
     fn append(&self, request: &Request) -> Result<Measured> {
         let mut addresses = Vec::new();
         for task in 0..request.tasks {
@@ -50,7 +50,7 @@ impl Bare {
         let mut writers = Writers::new(addresses, i64::try_from(request.size)?);
         let mut clock = Clock::start(None);
         while clock.elapsed().as_secs_f64() < request.seconds {
-            // Made here and not in the transaction: a writer gets its events as text.
+            // The rows are made before the transaction, because a writer gets its events as text.
             let rows = writers.next()?;
             let started = Instant::now();
             self.transaction(|| rows.iter().try_for_each(|row| self.insert(row)))?;
@@ -73,7 +73,7 @@ impl Bare {
         Ok(clock.measured())
     }
 
-    /// Measures reads of the text of a session's events, which stays text.
+    /// Measures reads of a session's events as text. The text is not parsed.
     fn get(&self, request: &Request) -> Result<Measured> {
         let session = self.store.runtime.block_on(self.store.kept_session(request.size))?;
         let count: i64 = if request.workload == "get_recent" { 10 } else { i64::MAX };

@@ -153,9 +153,9 @@ impl<'e, 'a> SessionLog<'e, 'a> {
     /// Returns the start time of a summary that begins at a place: the wanted time, unless an event at another place
     /// has it.
     ///
-    /// If the session's first events were rewound, the wanted time is that of the session's first event. If the summary
-    /// replaces an earlier one, the wanted time is the earlier one's start time. Readers then see that the summary
-    /// covers everything before its end.
+    /// If the session's first events were rewound, the wanted time is the time of the session's first event. If the
+    /// summary replaces an earlier one, the wanted time is the earlier one's start time. Readers then see that the
+    /// summary covers everything before its end.
     fn start(&self, place: usize, wanted: f64) -> f64 {
         match self.times.get(&micros_of_seconds(wanted)) {
             Some((earliest, _)) if *earliest != place => self.time(place),

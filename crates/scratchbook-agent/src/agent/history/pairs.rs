@@ -172,8 +172,8 @@ impl<'a> ResponseIndex<'a> {
     }
 }
 
-/// Returns an end for each place. If a sequence of one run's replies starts at the place, it is the end of this
-/// sequence. Otherwise it is the place itself.
+/// Returns, for each place, the end of the sequence of one run's replies that starts there, or the place itself if no
+/// sequence starts there.
 fn ends_of_replies(entries: &[Entry<'_>]) -> Vec<usize> {
     let mut ends: Vec<usize> = (0..entries.len()).collect();
     for place in (0..entries.len()).rev().filter(|place| is_reply(&entries[*place])) {

@@ -163,8 +163,8 @@ impl LlmAgentBuilder {
     }
 
     /// Sets the type of the agent's input if it runs as a tool of another agent, through
-    /// [`AgentTool`](crate::tool::AgentTool). The calling model receives the type's JSON Schema as the tool's arguments,
-    /// and the agent's message is the JSON of these arguments, without those that are null.
+    /// [`AgentTool`](crate::tool::AgentTool). The calling model receives the type's JSON Schema as the tool's
+    /// arguments, and the agent's message is the JSON of these arguments, without those that are null.
     #[must_use]
     pub fn input_type<T: JsonSchema + DeserializeOwned + Serialize>(mut self) -> Self {
         self.inner.input_schema = Some(InputSchema::of_type::<T>());
@@ -270,9 +270,9 @@ impl LlmAgentBuilder {
         self
     }
 
-    /// Adds a callback for each failed tool call, also for a call of a tool that does not exist. It may return an answer
-    /// in place of the tool's. If no such callback returns an answer, the model receives the error. The writes of the
-    /// failed tool are dropped; what the callback writes is committed in both cases.
+    /// Adds a callback for each failed tool call, also for a call of a tool that does not exist. It may return an
+    /// answer in place of the tool's. If no such callback returns an answer, the model receives the error. The writes
+    /// of the failed tool are dropped; what the callback writes is committed in both cases.
     ///
     /// ```
     /// use scratchbook::prelude::*;
@@ -305,10 +305,10 @@ impl LlmAgentBuilder {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` if the name is not an identifier or is `user`, if two tools have the same name or one has the
-    /// name of a built-in tool (`transfer_to_agent`, and `set_model_response` with an output schema), if the output key
-    /// is invalid, or if a number of the config is not finite. The error given to [`try_model`](Self::try_model) is
-    /// returned as it is.
+    /// `InvalidArgument` if the name is not an identifier or is `user`, if two tools have the same name, if a tool has
+    /// the name of a built-in tool (`transfer_to_agent`, and `set_model_response` with an output schema), if the output
+    /// key is invalid, or if a number of the config is not finite. The error given to [`try_model`](Self::try_model) is
+    /// returned with the agent's name.
     pub fn build(self) -> Result<LlmAgent> {
         let inner = self.inner;
         if let Some(error) = self.model_error {

@@ -29,10 +29,10 @@ use sessions::ForwardedSessions;
 /// An agent as a tool: it runs for each call, in a session of its own that lives in memory for this call only.
 ///
 /// The agent's session begins with the state that the calling tool sees, without keys that begin with `_adk` and
-/// without `temp:` keys. Each change that the agent commits is also made in the calling tool's context, operations as
-/// operations; it becomes durable with the tool's response, or is dropped if the agent fails. Artifacts that the agent
-/// saves and loads are those of the calling session. The agent does not see the conversation, and its events are not
-/// stored.
+/// without `temp:` keys. Each change that the agent commits is also made in the calling tool's context, and operations
+/// stay operations. The change becomes durable with the tool's response, or is dropped if the agent fails. Artifacts
+/// that the agent saves and loads are those of the calling session. The agent does not see the conversation, and its
+/// events are not stored.
 ///
 /// The model calls the tool with one argument, `request`, which is the agent's message; or with the arguments of the
 /// agent's [`input_type`](crate::agent::LlmAgentBuilder::input_type). The answer is the text of the agent's last event,
@@ -78,8 +78,8 @@ impl AgentTool {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` as for [`RunnerBuilder::build`](crate::runner::RunnerBuilder::build): if two agents of the tree
-    /// have the same name, if a name is not an identifier or is `user`, or if an agent has no model.
+    /// `InvalidArgument` as for [`RunnerBuilder::build`](crate::runner::RunnerBuilder::build): if two agents of the
+    /// tree have the same name, if a name is not an identifier or is `user`, or if an agent has no model.
     pub fn new(agent: impl Agent) -> Result<Self> {
         let agent: Arc<dyn Agent> = Arc::new(agent);
         let declaration = FunctionDeclaration {

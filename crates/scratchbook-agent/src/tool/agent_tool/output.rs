@@ -6,10 +6,10 @@ use crate::agent::{Agent, LlmAgent};
 use scratchbook_core::content::{Content, Part};
 use scratchbook_core::event::Event;
 
-/// What the events so far amount to.
+/// The answer that the events so far give.
 #[derive(Debug, Default)]
 pub(super) struct AgentOutput {
-    /// The content of the last event that has any.
+    /// The content of the last event with content.
     content: Option<Content>,
     error_message: Option<String>,
     /// The ids of long-running calls without a response.
@@ -66,12 +66,12 @@ fn text_of(part: &Part) -> Option<&str> {
     text.or_else(output).or_else(code).filter(is_some)
 }
 
-/// Returns the agent whose input schema is that of the tool: the agent itself, or the first one that it runs.
+/// Returns the agent whose input schema the tool uses: the agent itself, or the first agent that it runs.
 pub(super) fn input_agent(agent: &dyn Agent) -> Option<&LlmAgent> {
     agent.as_llm_agent().or_else(|| input_agent(agent.sub_agents().first()?.as_ref()))
 }
 
-/// Returns the agent whose output schema is that of the tool: the agent itself, or the last one that it runs.
+/// Returns the agent whose output schema the tool uses: the agent itself, or the last agent that it runs.
 pub(super) fn output_agent(agent: &dyn Agent) -> Option<&LlmAgent> {
     agent.as_llm_agent().or_else(|| output_agent(agent.sub_agents().last()?.as_ref()))
 }

@@ -14,7 +14,8 @@ use scratchbook::{Error, ErrorKind};
 
 /// The maximum size of the queue in bytes.
 const MOST_BYTES: usize = 1 << 20;
-/// The maximum number of bytes in one write, small enough to distinguish a slow reader from one that has gone.
+/// The maximum number of bytes in one write. It is small enough to distinguish a slow reader from a reader that has
+/// gone.
 const PIECE: usize = 16 << 10;
 /// The pause before a full pipe is written to again.
 const PAUSE: Duration = Duration::from_millis(10);

@@ -152,7 +152,7 @@ async fn a_person_logs_in_with_a_token_and_out_again() {
     page.say("Add two apples").await;
     page.see("app-event-row", "In your cart: 2 x apples").await;
     page.picture("8-logged-in").await;
-    // No script sees the token, and no address has it.
+    // No script sees the token, and no address contains it.
     assert!(!page.tells(token).await);
     page.close().await;
     assert!(!served.logs().contains(token));

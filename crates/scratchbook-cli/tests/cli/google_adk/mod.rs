@@ -61,7 +61,7 @@ impl Target {
         serde_json::from_slice(&done.stdout).unwrap()
     }
 
-    /// Returns the authors in the state log.
+    /// Returns an export, whose lines contain the authors in the state log.
     fn export(&self) -> String {
         text(self.command(&["export"]))
     }

@@ -208,7 +208,7 @@ impl Page {
         self.browser.execute(script, vec![]).await.unwrap().convert().unwrap()
     }
 
-    /// Returns by how many pixels the page is wider than the screen. More than 0 would make it scroll sideways.
+    /// Returns by how many pixels the page is wider than the screen. If this is more than 0, the page scrolls sideways.
     pub(crate) async fn beside_the_screen(&self) -> i64 {
         self.run("return document.documentElement.scrollWidth - document.documentElement.clientWidth").await
     }

@@ -1,4 +1,4 @@
-//! Nothing blocks the server: not many connections, not an unread log, and not a client during its shutdown.
+//! Nothing blocks the server: neither many connections, nor an unread log, nor a client during its shutdown.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

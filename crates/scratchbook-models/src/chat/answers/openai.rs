@@ -76,7 +76,7 @@ fn content(content: &Value, answer: &mut Answer) {
     }
 }
 
-/// Reads a call, or a fragment of one.
+/// Reads a call, or a fragment of a call.
 fn tool_call(piece: &Value, answer: &mut Answer) {
     let id = piece["id"].as_str().unwrap_or_default();
     let function = &piece["function"];

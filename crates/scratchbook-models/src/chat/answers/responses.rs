@@ -77,7 +77,7 @@ fn item(item: &Value, answer: &mut Answer) {
     }
 }
 
-/// Returns the counts, in the form of ADK's `LiteLlm` for Chat Completions.
+/// Returns the token counts, in the form of ADK's `LiteLlm` for Chat Completions.
 pub(in crate::chat) fn usage(usage: &Map<String, Value>) -> Option<Value> {
     let count = |name: &str| usage.get(name).and_then(Value::as_i64);
     let detail = |of: &str, name: &str| usage.get(of).and_then(|of| of[name].as_i64());

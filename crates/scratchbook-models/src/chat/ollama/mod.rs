@@ -16,7 +16,7 @@ use crate::client::Call;
 use crate::retry::Failure;
 use scratchbook_core::error::{Error, Result};
 
-/// Ollama's address, unless another is set.
+/// Ollama's address, unless another address is set.
 const LOCAL: &str = "http://localhost:11434/";
 const CLOUD: &str = "https://ollama.com/";
 
@@ -57,7 +57,7 @@ fn url(call: &Call) -> Result<Url> {
 pub(super) struct Lines {
     response: Response,
     buffer: Vec<u8>,
-    /// How much of the buffer is known to contain no end of a line.
+    /// The length of the buffer's beginning that is known to contain no line break.
     searched: usize,
     limit: SizeLimit,
 }
