@@ -1,4 +1,5 @@
-//! Files in the manner of the samples in ADK's repository: those without Python load, the others say what they need.
+//! Files like the samples in ADK's repository: files without Python load; for the others, the error says what they
+//! need.
 
 use std::path::PathBuf;
 use std::sync::Arc;

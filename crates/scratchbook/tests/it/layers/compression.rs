@@ -1,4 +1,5 @@
-//! Compressed values: large ones are small in the store, small ones as they are, and none is taken for another.
+//! Compressed values: large values are small in the store, small values are unchanged, and no value is confused with
+//! another.
 
 use std::sync::Arc;
 
