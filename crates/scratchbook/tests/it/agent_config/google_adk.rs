@@ -1,5 +1,4 @@
-//! Compares files with google-adk's reading of them: they give the same agents, and each field is read or refused by
-//! name.
+//! Compares our reading of files with google-adk's: the agents are equal, and each field is read or refused by name.
 
 use std::collections::BTreeMap;
 use std::process::Command;

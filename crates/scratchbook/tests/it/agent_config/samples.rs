@@ -1,5 +1,4 @@
-//! Files like the samples in ADK's repository: files without Python load; for the others, the error says what they
-//! need.
+//! Files like the samples in ADK's repository. Files without Python load; errors say what the other files need.
 
 use std::path::PathBuf;
 use std::sync::Arc;

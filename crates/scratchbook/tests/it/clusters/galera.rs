@@ -12,8 +12,7 @@ use super::load::{Keys, Load};
 use super::{a_while, check};
 use crate::logged::Log;
 
-/// One process per node, each behind its own balancer. If the node dies, the balancer sends the process to another
-/// node.
+/// One process per node, each behind its own balancer, which switches to another node if the process's node dies.
 struct Balanced {
     cluster: Galera,
     balancers: Vec<Proxy>,

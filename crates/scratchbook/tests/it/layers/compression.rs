@@ -1,5 +1,4 @@
-//! Compressed values: large values are small in the store, small values are unchanged, and no value is confused with
-//! another.
+//! Compressed values: large values are small in the store, small values are unchanged, and none is confused.
 
 use std::sync::Arc;
 

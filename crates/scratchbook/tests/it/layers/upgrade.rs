@@ -1,5 +1,4 @@
-//! Retries of events whose encrypted form is different now, because an older version encrypted them or a fork copied
-//! them.
+//! Retries of events whose encrypted form is different now: an older version encrypted them, or a fork copied them.
 
 use std::sync::Arc;
 

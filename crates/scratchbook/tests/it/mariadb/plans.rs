@@ -1,5 +1,4 @@
-//! The cost of every read depends on what it returns. Counts the rows that the server reads, on tables without fresh
-//! statistics.
+//! The cost of a read depends on what it returns: counts the rows that the server reads, without fresh statistics.
 
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;

@@ -1,5 +1,4 @@
-//! Many tasks work on few sessions: ids are reused, sessions are deleted and created again, users are deleted, and logs
-//! are read.
+//! Many tasks work on few sessions: ids are reused, sessions and users are deleted and created again, logs are read.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

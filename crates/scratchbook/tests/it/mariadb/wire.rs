@@ -37,8 +37,7 @@ async fn create(service: &MySqlSessionService, session: &str) {
     service.create_session("app", "alice", CreateSessionConfig::default().with_session_id(session)).await.unwrap();
 }
 
-/// Checks that everything acknowledged is stored once, that numbers have no gaps, and that the state follows from the
-/// events.
+/// Checks that everything acknowledged is stored once, numbers have no gaps, and the state is the fold of the events.
 async fn check(service: &MySqlSessionService, session: &str, mut acknowledged: Vec<(u64, String)>) {
     let read = service.get_session(&key(session), &GetSessionConfig::default()).await.unwrap().unwrap();
     let stored: Vec<_> = read.events().iter().map(|event| (event.seq.unwrap(), event.id.clone())).collect();
@@ -85,8 +84,7 @@ async fn an_append_and_a_read_are_one_round_trip_each() {
     assert_eq!((appends, reads, proxy.connections()), (100, 100, connections));
 }
 
-/// One round trip locks and reads, the other writes and commits. A refusal names the faster writer and keeps the
-/// connection.
+/// One round trip locks and reads, the other writes and commits. A refusal names the faster writer.
 #[tokio::test]
 async fn an_append_with_operations_is_two_round_trips() {
     let database = Database::emptied().await;

@@ -246,8 +246,7 @@ async fn an_answer_tells_why_it_ended() {
     }
 }
 
-/// We do not request citations and Anthropic's own tools. If they come nevertheless, the rest of the answer is still
-/// read.
+/// We request no citations and none of Anthropic's own tools. If they come, the rest of the answer is still read.
 #[tokio::test]
 async fn what_is_new_is_passed_over() {
     let mut all = vec![

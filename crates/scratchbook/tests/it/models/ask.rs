@@ -91,8 +91,7 @@ pub(crate) async fn streamed(model: &RemoteLlm, mut request: LlmRequest) -> (Vec
     (pieces, last)
 }
 
-/// Returns the text of each piece, with thoughts in brackets. A piece must not contain a call, because it could be
-/// incomplete.
+/// Returns the text of each piece, with thoughts in brackets. A piece must not contain a call, which may be incomplete.
 pub(crate) fn texts(pieces: &[LlmResponse]) -> Vec<String> {
     let parts = pieces.iter().flat_map(|piece| piece.content.as_ref().unwrap().parts());
     parts.map(|part| shown(part).expect("pieces are text")).collect()

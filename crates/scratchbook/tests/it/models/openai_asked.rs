@@ -224,8 +224,7 @@ async fn what_tools_show_is_told_after_their_answers() {
     assert_eq!(json!(messages), expected);
 }
 
-/// The last message is always the user's: in an empty conversation, without sendable contents, and after a model's
-/// message.
+/// The last message is the user's even if the conversation is empty, has nothing to send, or ends with the model's.
 #[tokio::test]
 async fn somebody_always_asks() {
     let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;

@@ -81,8 +81,7 @@ async fn a_commit_that_was_slow_is_not_skipped() {
     assert_eq!(all[2..], ["slow 2", "quick 2", "quick 3", "quick 4", "quick 5", "quick 6"]);
 }
 
-/// While another transaction stays open, here or in another database, the cost of reading depends on the new entries
-/// only.
+/// While another transaction stays open, in any database, the cost of reading depends only on the new entries.
 #[tokio::test]
 async fn a_long_transaction_elsewhere_holds_nothing_up() {
     let schema = Schema::new();
@@ -115,8 +114,7 @@ async fn a_cursor_ahead_of_the_database_is_refused() {
     assert_eq!(error.kind(), scratchbook::ErrorKind::InvalidArgument);
 }
 
-/// A notice wakes waiting callers of another process at once. Here the process is a second service with its own
-/// connections.
+/// A notice wakes waiting callers of another process at once. A second service stands for this process.
 #[tokio::test(flavor = "multi_thread")]
 async fn other_processes_hear_of_a_commit_at_once() {
     let schema = Schema::new();

@@ -52,8 +52,7 @@ async fn a_locked_session_holds_up_no_other() {
     assert_eq!((session.seq(), session.events().len()), (40, 40));
 }
 
-/// The append is in one batch with the appends that wait, because on one thread all are queued before the first is
-/// written.
+/// The free append is in the same batch, because on one thread all appends are queued before the first is written.
 #[tokio::test]
 async fn many_appends_to_a_locked_session_cost_the_others_of_their_batch_one_wait() {
     let schema = Schema::new();

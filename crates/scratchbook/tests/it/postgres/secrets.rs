@@ -1,5 +1,4 @@
-//! Functions that others create on the server do not run with our rights, and data that is sent to the server is not
-//! logged.
+//! Functions that others create on the server do not run with our rights, and data that we send is not logged.
 
 use std::sync::Mutex;
 

@@ -21,7 +21,7 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
-    /// Returns the name of a schema that does not exist yet.
+    /// Returns a schema that does not exist yet.
     pub(crate) fn new() -> Self {
         Self::on(&scratchbook_test_servers::postgres().unwrap())
     }
