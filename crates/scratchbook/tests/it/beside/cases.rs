@@ -76,7 +76,7 @@ struct Place {
     writes: Vec<String>,
     /// The parent and the siblings before this agent, to which it may hand over.
     above: Vec<String>,
-    /// Whether nothing here may end the agents around it.
+    /// Whether this agent must not end the agents around it.
     is_parallel: bool,
     /// Whether an agent above may have handed over.
     is_handed: bool,

@@ -9,8 +9,8 @@
 //!   `set` keys, `copy` a key to another, save an `artifact` with a `note`, `look` at a `version` of an artifact,
 //!   `escalate`, `transfer`, `skip` the summary, `ask` for consent, `give` an answer, `wait`, or fail (`fails`).
 //! - `agent_tools`: agents that are tools, by their name.
-//! - `plugins`: each has deeds by kind of callback. Around a whole run a deed may `give` an answer to one message (`if`), and
-//!   for each event it may `set` keys and `mark` it.
+//! - `plugins`: each has deeds by kind of callback. Around a whole run a deed may `give` an answer to one message (`if`),
+//!   and for each event it may `set` keys and `mark` the event.
 //! - `turns`: what the user says, or an `answer` to the last open call of `later`.
 //!
 //! `cases.rs` makes the cases from a seed. `traces.rs` removes some of the listed differences from the results and

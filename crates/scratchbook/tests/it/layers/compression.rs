@@ -1,4 +1,4 @@
-//! Compressed values: large values are small in the store, small values are unchanged, and none is confused.
+//! Compressed values: large values are small in the store, small values unchanged, and none is taken for another.
 
 use std::sync::Arc;
 

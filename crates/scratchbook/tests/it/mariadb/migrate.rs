@@ -1,4 +1,4 @@
-//! Tables: created, found, repaired, and refused if they are not ours or newer than this program.
+//! Tables: created, found, repaired, and refused if they are not ours, or newer than this program.
 
 use mysql_async::prelude::Queryable;
 use scratchbook::store::{DatabaseOptions, Migrate, MigrationRun, MySqlSessionService};
