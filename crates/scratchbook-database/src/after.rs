@@ -24,8 +24,8 @@ const MOST_UNANNOUNCED: usize = 1000;
 /// The pause before listening for other processes is tried again.
 const LISTEN_RETRY: Duration = Duration::from_secs(1);
 
-/// How long until a failed notice is sent again, and how often sending can fail. After that the other processes have
-/// found the commit by polling, which they do every 30 seconds.
+/// The pause before a failed notice is sent again, and how often sending can fail. By then the other processes have
+/// found the commit by polling, which they do at least every 30 seconds.
 const ANNOUNCE_RETRY: Duration = Duration::from_secs(1);
 const MOST_FAILURES: usize = 30;
 
@@ -103,7 +103,8 @@ impl<D: Backend> AfterCommit<D> {
                 tokio::time::sleep(ANNOUNCE_RETRY).await;
             }
             self.announcing.store(false, Ordering::SeqCst);
-            // A commit between the two lines above saw that this task was still announcing, and left its notice to it.
+            // A commit between the two lines above saw that this task was still announcing, and left its notice to this
+            // task.
             if lock(&self.unannounced).is_empty() || self.announcing.swap(true, Ordering::SeqCst) {
                 drop(pass);
                 return;

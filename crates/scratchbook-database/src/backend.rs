@@ -101,15 +101,15 @@ pub trait Appends {
 #[async_trait]
 pub trait Creations {
     /// Creates a session with its initial state and events. Returns `false` if the id is taken, by the same user or,
-    /// depending on `id_scope`, by any user of the app. Two such creations at the same time cannot both succeed. The
-    /// token identifies a session that an earlier attempt of the same call has created.
+    /// depending on `id_scope`, by any user of the app. Two creations of the same id at the same time cannot both
+    /// succeed. The token identifies a session that an earlier attempt of the same call has created.
     async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool>;
 
     /// Whether [`create_batch`](Self::create_batch) can create this session.
     fn is_batchable(&self, new: &NewSession) -> bool;
 
     /// Creates sessions in one commit, and returns for each whether it was created. A session whose id is not free is
-    /// not created, and keeps no other from being created. Of several with the same id at most one is created.
+    /// not created, and does not prevent the others. Of several sessions with the same id at most one is created.
     async fn create_batch(&self, batch: &[&NewCreation]) -> Attempt<Vec<bool>>;
 }
 
@@ -177,20 +177,20 @@ const UNHASHED_AT_ONCE: usize = 64;
 /// The running hashes of events.
 #[async_trait]
 pub trait Hashes: Sync {
-    /// Reads the hashes of a session's events after a number, at most `limit` of them, with what the session's rows say
-    /// of its running hash.
+    /// Reads the hashes of at most `limit` of a session's events after a number, and what the session's rows contain
+    /// about its running hash.
     async fn event_hashes(&self, key: &SessionKey, after: u64, limit: usize) -> Attempt<Option<EventHashes>>;
 
     /// Finds at most `limit` sessions with events that have no running hash.
     async fn unhashed(&self, limit: usize) -> Attempt<Vec<SessionKey>>;
 
-    /// Computes the running hash of a session's next events, at most `limit` of them, in one commit. Where events are
-    /// missing it goes on over the gap, which verification reports. Returns the number of events, or 1 if only the
-    /// session's row was behind.
+    /// Computes the running hash of a session's next events, at most `limit` of them, in one commit. If events are
+    /// missing, the hash skips the gap, and verification reports the gap. Returns the number of events, or 1 if only
+    /// the session's row was behind.
     async fn fill_hashes(&self, key: &SessionKey, limit: usize) -> Attempt<u64>;
 
-    /// Computes the running hash of at most `limit` events that have none, of each session in a commit of its own, and
-    /// returns their number; 0 if there are no more.
+    /// Computes the running hash of at most `limit` events that have none, with one commit per session. Returns the
+    /// number of these events; 0 if there are no more.
     async fn hash_events(&self, limit: usize) -> Attempt<u64> {
         let mut filled = 0;
         for key in self.unhashed(UNHASHED_AT_ONCE).await? {
@@ -300,7 +300,7 @@ pub trait Feeds {
 #[async_trait]
 pub trait Listen {
     /// Notifies the waiting callers whenever another process may have committed. Returns when nobody waits any more, or
-    /// when listening has failed. Commits without a notice are found by polling, at least every second.
+    /// when listening has failed. Commits without a notice are found by polling, at least every 30 seconds.
     async fn listen(&self, notifier: &CommitNotifier);
 
     /// Whether other processes may be listening for commits. This is called after each commit, so it does not query the

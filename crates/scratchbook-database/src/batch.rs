@@ -59,7 +59,7 @@ impl<W: Send + 'static, A: Send + 'static> Batches<W, A> {
         Self { jobs, timeout }
     }
 
-    /// Queues a write and waits for its answer. Dropping this does not cancel the write.
+    /// Queues a write and waits for its answer. Dropping the returned future does not cancel a queued write.
     pub(super) async fn write(&self, work: W, bytes: usize) -> Result<A> {
         let (answer, answered) = oneshot::channel();
         let job = Job { work, bytes, answer };

@@ -2,7 +2,7 @@
 //!
 //! A batch creates only sessions whose ids are free. A session that is not created by its batch is created alone: its
 //! id is taken or belongs to an expired session, or the batch failed, for example because another writer holds a lock.
-//! So one creation delays no other, and fails no other.
+//! So a creation neither delays other creations nor makes them fail.
 
 use std::mem::take;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use scratchbook_core::session::CommitScope;
 /// The maximum number of batches that are written at the same time.
 const BATCHES: usize = 4;
 
-/// How long the next batch waits for the one before it, which has more sessions the longer that takes.
+/// How long the next batch waits for the batch before it. The longer it waits, the more sessions it has.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A queued creation. It keeps the service open until it is answered.
@@ -54,7 +54,8 @@ pub(super) fn start<D: Backend>(after: &Arc<AfterCommit<D>>, options: &DatabaseO
     Batches::start(options.queue_capacity, options.queue_timeout, commit)
 }
 
-/// Writes a batch. Returns before it is written if that takes long, so that a lock does not delay the next batch.
+/// Writes a batch. If this takes long, returns before the batch is written, so that a lock does not delay the next
+/// batch.
 async fn write<D: Backend>(writer: CreationWriter<D>, free: Arc<Semaphore>, batch: Vec<Queued>) {
     // Acquiring fails only if the semaphore is closed, and this one is never closed.
     let permit = free.acquire_owned().await.ok();
@@ -82,7 +83,7 @@ impl<D: Backend> CreationWriter<D> {
             Vec::new()
         });
         drop(permit);
-        // A session without an answer is created alone, which recognizes by its token that it exists.
+        // A session without an answer is created alone. If it exists already, its token shows this.
         made.resize(batch.len(), false);
         let mut made = made.into_iter();
         let (done, rest): (Vec<_>, Vec<_>) = batch.into_iter().partition(|_| made.next().unwrap_or_default());

@@ -97,7 +97,7 @@ impl<D: Backend> AppendWriter<D> {
     async fn commit_one_by_one(self: Arc<Self>, batch: Vec<Queued>) {
         for job in batch {
             // Checked for each append, because the previous append may have found the same session locked. Then both
-            // wait for the lock together.
+            // appends wait for the lock together.
             let job = self.without_those_aside(vec![job]);
             if job.is_empty() {
                 continue;
@@ -173,7 +173,7 @@ impl<D: Backend> AppendWriter<D> {
         rest
     }
 
-    /// While the database is down, lets the appends fail that have already waited for the whole retry timeout.
+    /// While the database is down, fails the appends that have already waited for the whole retry timeout.
     fn without_those_given_up(&self, batch: Vec<Queued>) -> Vec<Queued> {
         if !self.is_down.load(Ordering::Relaxed) {
             return batch;
@@ -185,8 +185,8 @@ impl<D: Backend> AppendWriter<D> {
         rest
     }
 
-    /// Writes a batch, or finds that it cannot be written as one. The append that has waited longest decides how long
-    /// the batch is retried.
+    /// Writes a batch, or finds that it cannot be written as a whole. The append that has waited longest decides how
+    /// long the batch is retried.
     async fn write(&self, batch: &[Queued], idempotency: Idempotency) -> Attempt<Vec<AppendRow>> {
         let appends: Vec<&NewAppend> = batch.iter().map(|job| &job.work.append).collect();
         let appends = appends.as_slice();

@@ -3,7 +3,7 @@
 use scratchbook_core::plan::running_hash::StoredStart;
 use scratchbook_core::session::{EventHash, EventHashes, RunningHash, SessionKey};
 
-/// What a session's rows say of its running hash, with a page of its events.
+/// What a session's rows contain about its running hash, and a page of its events.
 #[derive(Debug)]
 pub struct HashedSession {
     /// The number of the last event.
@@ -22,7 +22,7 @@ pub struct HashedSession {
 }
 
 impl HashedSession {
-    /// Returns the number of the last event, as the database has it.
+    /// Returns the number of the last event as the database stores it.
     #[doc(hidden)]
     #[must_use]
     pub fn last_number(&self) -> i64 {

@@ -105,13 +105,13 @@ pub async fn yield_between_rows(count: usize) {
 /// Keeps sessions, state and artifacts in a database on a server, which any number of processes can share.
 ///
 /// Appends that wait at the same time are written together in one statement; each append is written completely or not
-/// at all. On PostgreSQL, so are creations of sessions that write only the session's own state. If the database rolls a
-/// write back in favour of another writer, or a connection is lost during a write, the write is retried for
-/// [`retry_timeout`](DatabaseOptions::retry_timeout). A retried event is recognized by its id, so nothing is lost and
-/// nothing is stored twice.
+/// at all. On PostgreSQL, creations of sessions are written together as well if they write only the sessions' own
+/// state. If the database rolls a write back in favour of another writer, or a connection is lost during a write, the
+/// write is retried for [`retry_timeout`](DatabaseOptions::retry_timeout). A retried event is recognized by its id, so
+/// nothing is lost and nothing is stored twice.
 ///
-/// It needs a Tokio runtime. Dropping the service finishes the appends that it has accepted, as long as the runtime
-/// lives; [`close`](scratchbook_core::session::SessionService::close) waits for them.
+/// The service needs a Tokio runtime. Dropping the service finishes the appends that it has accepted, as long as the
+/// runtime lives; [`close`](scratchbook_core::session::SessionService::close) waits for them.
 pub struct DatabaseSessionService<D: Backend> {
     backend: Arc<D>,
     gate: Gate,

@@ -55,7 +55,7 @@ pub struct DatabaseOptions {
     pub retry_timeout: Duration,
     /// Whether the connection is encrypted. Default: `Prefer`.
     pub tls: TlsMode,
-    /// A file with the certificates of trusted authorities. Default: those of the system.
+    /// A file with the certificates of trusted authorities. Default: the system's authorities.
     pub root_certificate: Option<PathBuf>,
     /// The PostgreSQL schema of the tables. It is created if it does not exist. Default: the first schema of the
     /// connection's search path.

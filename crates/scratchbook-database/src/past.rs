@@ -22,10 +22,10 @@ pub enum PastScopes {
 /// What a database has stored of a session up to one of its events.
 #[derive(Debug, Default)]
 pub struct Past {
-    /// Distinguishes the session from one that is created under the same key later.
+    /// Distinguishes the session from a session that is created later under the same key.
     #[doc(hidden)]
     pub incarnation: String,
-    /// The last checkpoint before the event, or the state from which the fold begins.
+    /// The last checkpoint up to the event, or the state from which the fold begins.
     #[doc(hidden)]
     pub base: Folded,
     /// The events after `base`, in any order: their numbers and texts.
@@ -53,7 +53,7 @@ pub struct Checkpoint {
 }
 
 impl Past {
-    /// Folds the session's keys up to the last event, which has this number, and passes each fold on the way to a
+    /// Folds the session's keys up to the last event, which has the number `seq`. Passes the fold after each event to a
     /// callback.
     #[doc(hidden)]
     pub fn fold(

@@ -14,7 +14,7 @@ pub struct NewAppend {
     pub event: NewEvent,
 }
 
-/// A session that is to be created, and the token by which a retry recognizes that it was.
+/// A session to create, and the token by which a retry recognizes that the session was created.
 #[derive(Debug)]
 pub struct NewCreation {
     #[doc(hidden)]
@@ -34,12 +34,12 @@ pub struct Unresolved {
     pub options: AppendOptions,
 }
 
-/// A fork that is to be created from another session.
+/// A fork to create from another session.
 #[derive(Debug)]
 pub struct NewFork {
     #[doc(hidden)]
     pub source: SessionKey,
-    /// The number of the last event that the fork copies; `None` copies all of them.
+    /// The number of the last event that the fork copies; `None` copies all events.
     #[doc(hidden)]
     pub at: Option<u64>,
     #[doc(hidden)]

@@ -1,4 +1,4 @@
-//! How much is stored, which quotas ask for, and the removal of expired sessions.
+//! Measures how much is stored, for quotas, and removes expired sessions.
 
 use async_trait::async_trait;
 
@@ -33,8 +33,8 @@ impl<D: Backend> QuotaStore for DatabaseSessionService<D> {
             let delete = self.write(CommitScope::session(&key), Idempotency::Idempotent, key, |backend, key| {
                 backend.delete_expired(key)
             });
-            // A session that was removed or extended in the meantime is not counted, so another call may find none
-            // left.
+            // A session that was removed or extended in the meantime is not counted, so another call may find no
+            // session left.
             removed += u64::from(delete.await?);
         }
         if removed > 0 {

@@ -14,7 +14,7 @@ const MOST_BYTES: u64 = 1 << 30;
 ///
 /// Smaller data is stored unchanged, and existing data stays readable. This layer executes operations itself: a write
 /// with operations reads first, and is retried if another writer was faster. The limits of the store apply to
-/// compressed data, and those of [`with_limits`](Self::with_limits) to the original.
+/// compressed data, and the limits of [`with_limits`](Self::with_limits) to the original.
 ///
 /// To combine compression with encryption, let compression wrap encryption:
 /// `WithCompression::new(WithEncryption::new(store, keys))`. The length of encrypted data reveals a little about its

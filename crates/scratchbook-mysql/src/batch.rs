@@ -1,7 +1,7 @@
 //! The arguments of the procedure `scratchbook_write_3`: everything that one commit writes, as arrays in JSON.
 //!
-//! The numbers of events, versions and positions are known only under the locks. So the arguments say how far each
-//! number is before the last one of this commit, and the procedure subtracts that from the row's final number.
+//! The numbers of events, versions and positions are known only under the locks. So the arguments contain each number's
+//! distance from the last number of this commit. The procedure subtracts the distance from the row's final number.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
@@ -51,7 +51,7 @@ struct Batch<'a> {
     writes: HashMap<OwnedKey<'a>, i64>,
 }
 
-/// The app, the user if the key belongs to one, and the name.
+/// The app, the user if the key belongs to a user, and the key's name.
 type OwnedKey<'a> = (&'a str, Option<&'a str>, &'a str);
 
 /// An event, and the counts at the time when it was added.
@@ -88,7 +88,7 @@ struct Origin<'a> {
     time: f64,
 }
 
-/// Returns the arguments that append events, and the indexes of each in the answer.
+/// Returns the arguments that append events, and the indexes of each event in the answer.
 pub(super) fn appends(appends: &[&NewAppend]) -> Result<(Arguments, Vec<AnswerIndex>)> {
     let mut batch = Batch::default();
     for append in appends {
@@ -137,8 +137,8 @@ pub(super) fn making<'a>(
 /// Returns the arguments that create a session with its initial state and events.
 pub(super) fn creation(new: &NewSession, token: &str) -> Result<Arguments> {
     let (mut batch, key) = (Batch::default(), &new.key);
-    // The user's row is locked even if none of the user's keys change, so that removing the user waits for it. The
-    // app's row is not locked, so that creations do not wait for each other.
+    // The user's row is locked even if none of the user's keys change, so that a removal of the user waits for the
+    // creation. The app's row is not locked, so that creations do not wait for each other.
     batch.users.insert((key.app_name(), key.user_id()), 0);
     let time = seconds_of_micros(new.created);
     let origin = Origin { session: Some((key, 0)), event_id: "", author: "user", time };

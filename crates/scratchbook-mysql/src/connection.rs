@@ -39,7 +39,7 @@ pub(super) struct Connections {
 
 pub(super) struct Idle {
     pub(super) connection: Conn,
-    /// `None` if another connection was lost since then.
+    /// When the connection became idle; `None` if another connection was lost since then.
     pub(super) since: Option<Instant>,
 }
 

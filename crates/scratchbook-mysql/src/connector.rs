@@ -66,8 +66,8 @@ async fn first(builder: OptsBuilder, options: &DatabaseOptions, place: &str) -> 
     }
 }
 
-/// Connects. If the server's name is not to be checked, connects again under a name that the server's certificate has.
-/// This name may differ between servers.
+/// Connects. With `verify-ca`, if only the server's name is wrong, connects again under a name from the server's
+/// certificate. This name may differ between servers.
 pub(super) async fn dial(opts: Opts, mode: &TlsMode) -> mysql_async::Result<(Conn, Opts)> {
     let error = match Conn::new(opts.clone()).await {
         Ok(connection) => return Ok((connection, opts)),

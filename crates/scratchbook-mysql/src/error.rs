@@ -88,7 +88,7 @@ pub(super) fn leaves_connection(error: &MySqlError) -> bool {
     matches!(error, MySqlError::Server(ServerError { code: 1062 | 1205 | 1213, .. }))
 }
 
-/// Returns whether a server is read-only or does not answer, while another server may be the right one.
+/// Returns whether a server is read-only or refuses all statements, so that another server may be the right one.
 pub(super) fn leads_elsewhere(error: &MySqlError) -> bool {
     matches!(error, MySqlError::Server(ServerError { code: 1047 | 1290 | 1792 | 1836, .. }))
 }

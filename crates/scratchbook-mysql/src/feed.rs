@@ -93,7 +93,7 @@ impl Feeds for MySql {
 }
 
 impl MySql {
-    /// Reads the entries with a number above this one, at most this many of each kind.
+    /// Reads the entries with a number above `after`, at most `limit` of each kind.
     async fn read_entries(&self, owner: &StateOwner, after: u64, limit: usize, room: RowRoom) -> Attempt<Read> {
         let app = Value::from(owner.app_name());
         let user = owner.user_id().map(Value::from);
@@ -268,7 +268,7 @@ struct Unnumbered {
     user_position: i64,
     /// The user to whom the session or the keys belong.
     user_id: String,
-    /// The id of the session; for state, that of the user who owns the keys.
+    /// The id of the session; for state, the id of the user who owns the keys.
     id: String,
     scope: Option<String>,
     number: i64,

@@ -147,7 +147,7 @@ impl MySql {
         lease.rows(&beginning, [&target[2..], &begin, &source].concat()).await.map(drop)
     }
 
-    /// Continues the running hash of the source session, as far as that has one.
+    /// Continues the running hash of the source session, up to its last event with a running hash.
     async fn continue_hash(&self, lease: &mut Lease<'_>, new: &NewFork, at: u64) -> Attempt<()> {
         let (source, target) = (address(&new.source), address(&new.key));
         let hashed = self

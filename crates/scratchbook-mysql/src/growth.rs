@@ -5,7 +5,7 @@ use super::procedure::Answer;
 use scratchbook_core::plan::growth::Growth;
 use scratchbook_core::state::Scope;
 
-/// Returns the counts that a lock has read with these keys.
+/// Returns the numbers of keys that a lock has read, and which of the keys `reads` exist.
 pub(super) fn growth<'a>(reads: &[(Scope, &'a str)], answers: &[Answer]) -> Growth<'a> {
     let mut growth = Growth::default();
     for answer in answers {

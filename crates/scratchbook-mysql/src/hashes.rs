@@ -13,8 +13,8 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::{EventHash, EventHashes, RunningHash, SessionKey};
 use scratchbook_database::{Attempt, HashedSession, Hashes, Idempotency};
 
-/// What a session's rows say of its running hash, and the hashes of its events after a number: one row for each event,
-/// and one without an event if there is none.
+/// Reads what a session's rows contain about its running hash, and the hashes of its events after a number: one row for
+/// each event, or one row without an event if there is none.
 const READ: &str = "SELECT s.seq, s.hashed_seq, s.running_hash, COALESCE(i.seq, 0), i.running_hash,
          COALESCE(i.hashed_seq, 0), e.seq, e.hash, e.text_hash, e.running_hash
      FROM `{prefix}sessions` AS s
@@ -62,7 +62,7 @@ impl Hashes for MySql {
             return Ok(0);
         };
         let cells = Cells::from(row);
-        // -1 in a session without a running hash, which may have no event.
+        // The column is -1 in a session without a running hash. Such a session may have no events.
         let hashed = cells.integer(0, place)?;
         let after = rows::number(hashed.max(cells.integer(1, place)?), place)?;
         let found = lease.rows(&self.sql(READ), parameters(key, after, limit, i64::MIN)).await?;
@@ -107,7 +107,7 @@ impl Hashes for MySql {
 }
 
 impl MySql {
-    /// Makes the running hash up to a pruned event, which is still stored, that before the first remaining event.
+    /// Stores the running hash up to an event, the last to be pruned, as the hash before the first remaining event.
     pub(super) async fn set_base_hash(&self, lease: &mut Lease<'_>, key: &SessionKey, seq: u64) -> Attempt<()> {
         let (here, seq) = (address(key), [number(seq)]);
         let sql = self.sql(
@@ -135,7 +135,7 @@ fn bytes(hash: RunningHash) -> Value {
     hash.as_bytes().to_vec().into()
 }
 
-/// Reads what a session's rows say of its running hash, with a page of its events.
+/// Reads what a session's rows contain about its running hash, and a page of its events.
 fn session_of(key: &SessionKey, rows: Vec<Row>) -> Result<Option<HashedSession>> {
     let (mut session, mut events) = (None, Vec::with_capacity(rows.len()));
     let place = || format!("the session {key}");
@@ -144,7 +144,7 @@ fn session_of(key: &SessionKey, rows: Vec<Row>) -> Result<Option<HashedSession>>
         if session.is_none() {
             let number = |at| rows::number(cells.integer(at, place)?, place);
             let (last, base, start) = (number(0)?, number(3)?, number(5)?);
-            // -1 in a session without a running hash.
+            // The column is -1 in a session without a running hash.
             let hashed = cells.integer(1, place)?.max(0).unsigned_abs();
             let head = running(&mut cells, 2, place)?;
             let start = StoredStart { base, hash: running(&mut cells, 4, place)?, hashed: start };

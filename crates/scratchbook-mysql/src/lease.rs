@@ -17,7 +17,7 @@ use scratchbook_database::{Attempt, RowCount, RowRoom};
 /// otherwise.
 pub(super) struct Lease<'a> {
     pool: &'a Connections,
-    /// `None` while a statement is running, and after one that left the connection unusable.
+    /// `None` while a statement is running, and after a statement that left the connection unusable.
     connection: Option<Conn>,
     _permit: OwnedSemaphorePermit,
     end: Instant,

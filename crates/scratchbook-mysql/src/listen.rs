@@ -118,7 +118,7 @@ impl MySql {
         Ok(all)
     }
 
-    /// Returns which of these apps have commits that have no number, or whose number comes after what was reported.
+    /// Returns which of these apps have commits without a number, or with a number above the last reported one.
     async fn feeds_with_more(&self, followed: &HashMap<String, u64>) -> Attempt<Vec<String>> {
         let feeds: Vec<_> = followed.iter().collect();
         let Some(feeds) = json(&feeds)? else {
@@ -231,7 +231,7 @@ impl MySql {
 fn scope_of(app: &str, cells: &mut Cells, place: impl Fn() -> String + Copy) -> Result<CommitScope> {
     let (scope, user) = (cells.optional_text(1, place)?, cells.text(2, place)?);
     Ok(match cells.optional_text(3, place)? {
-        // The removal of a user.
+        // This is the removal of a user.
         Some(session) if session.is_empty() => CommitScope::all_of(&StateOwner::user(app, &user)?),
         Some(session) => CommitScope::session(&stored_key(app, &user, &session)?),
         None if scope.as_deref() == Some(Scope::App.as_str()) => CommitScope::owner(&StateOwner::app(app)?),

@@ -31,7 +31,7 @@ pub(super) struct Head {
     pub(super) last: u64,
     /// The number of the event after which the fold of the whole session begins.
     pub(super) base: u64,
-    /// The last checkpoint, or the state at `base`.
+    /// The last checkpoint up to the event, or the state at `base`.
     folded: Folded,
     /// The positions of the logs at the event.
     pub(super) user_position: i64,
@@ -255,9 +255,8 @@ impl MySql {
         Ok(Past { incarnation: head.token, base: head.folded, events, user: users, app: apps })
     }
 
-    /// Reads the values that keys had at a position before they were written again. Returns `false` if the log does not
-    /// reach back that far. Each key has its own part of the statement, so that one row is read for it, and not all of
-    /// its later ones.
+    /// Reads the values at a position of keys that were written again later. Returns `false` if the log does not reach
+    /// back that far. Each key has its own part of the statement, so that only one row of the log is read for each key.
     async fn read_earlier(
         &self,
         lease: &mut Lease<'_>,

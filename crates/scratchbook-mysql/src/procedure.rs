@@ -121,7 +121,7 @@ impl Creations for MySql {
     }
 
     fn is_batchable(&self, _new: &NewSession) -> bool {
-        // The procedure makes one session in a commit, and that in one round trip.
+        // The procedure creates one session per commit, which takes one round trip.
         false
     }
 

@@ -163,8 +163,9 @@ impl MySql {
         }
     }
 
-    /// Records that a session was removed, or that its events up to a number were removed. A removal replaces
-    /// every earlier record of the session, and a pruning an earlier pruning. The session's row is locked.
+    /// Records that a session was removed, or that its events up to a number were removed. A record of a pruning
+    /// replaces only an earlier record of a pruning; any other record replaces all earlier records of the session. The
+    /// session's row is locked.
     pub(super) async fn record(
         &self,
         lease: &mut Lease<'_>,

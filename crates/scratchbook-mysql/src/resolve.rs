@@ -139,8 +139,8 @@ impl MySql {
         }
     }
 
-    /// Reads a session's time of creation, in microseconds. Its row is locked, so this sees the commits that the lock
-    /// has waited for.
+    /// Reads a session's time of creation, in microseconds. The session's row is locked, so this sees the commits that
+    /// the lock has waited for.
     async fn create_time(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<Option<i64>> {
         let sql = "SELECT create_time FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ? FOR UPDATE";
         let address = address(key);
@@ -170,8 +170,8 @@ impl MySql {
         self.create_on(lease, resolved.borrow(), lock, &answers, new.token).await
     }
 
-    /// Creates a session that may exceed a limit, or one with a title or labels: these are written into a row that
-    /// already exists.
+    /// Creates a session that may exceed a limit, or that has a title or labels, which are written into an existing
+    /// row.
     pub(super) async fn create_locked(&self, new: &NewSession, token: &str, rooms: &[Room]) -> Attempt<bool> {
         let changes = new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
         let (scopes, shared) = locked_and_shared(changes.map(|change| (change.scope, change.name.as_str())));

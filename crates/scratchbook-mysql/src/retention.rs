@@ -66,8 +66,7 @@ impl Retention for MySql {
         let mut past = self.past_from(&mut lease, key, end, head, PastScopes::Own).await?;
         let state = json::to_text(&past.fold(key, end, |_| Ok(()))?.into_state(), "the state")?;
         self.check_size(state.len() + 4096)?;
-        // The feed position 0 keeps this row out of feeds: they did not report the creation of a session without state
-        // before.
+        // The feed position 0 keeps this row out of feeds, which do not report the creation of a session without state.
         let beginning = self.sql(
             "INSERT INTO `{prefix}initial_states` (app_name, user_id, session_id, state, seq, user_position,
                  app_position, feed_position) VALUES (?, ?, ?, ?, ?, ?, ?, 0)

@@ -40,14 +40,14 @@ const TABLES: &[&str] = &[
     "session_overview",
 ];
 
-/// Migrations have no real timeout.
+/// The timeout of a migration, so long that it is never reached in practice.
 const NO_END: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// How long `migrate` waits for another process that is migrating.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often the migration is tried if another process creates the same objects at the same time. The lock excludes
-/// other processes on the same server, but not on other nodes of a cluster.
+/// How many times the migration is tried if another process creates the same objects at the same time. The lock
+/// excludes other processes on the same server, but not on other nodes of a cluster.
 const LOOKS: u32 = 5;
 
 /// Creates, checks or migrates the tables when a database is opened. Checking them takes no longer than the connect
@@ -92,8 +92,8 @@ async fn look(connections: &Connections, prefix: &str, wait: Duration) -> Result
     seen(&mut lease, prefix, connections.place()).await.map_err(error_of)
 }
 
-/// Runs the missing migrations. `patience` is the timeout for another process that is migrating, `wait` that of each
-/// check.
+/// Runs the missing migrations. `patience` is the timeout for another process that is migrating, and `wait` is the
+/// timeout of each check.
 async fn run(connections: &Connections, prefix: &str, patience: Duration, wait: Duration) -> Result<Vec<Migration>> {
     let mut looks = 0;
     loop {

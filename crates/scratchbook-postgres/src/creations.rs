@@ -32,7 +32,7 @@ impl Creations for Postgres {
     }
 
     fn is_batchable(&self, new: &NewSession) -> bool {
-        // It writes nothing but the session's own row and state.
+        // A batch writes only the rows and the own state of its sessions.
         new.events.is_empty() && new.shared.is_empty() && new.id_scope == IdScope::User
     }
 

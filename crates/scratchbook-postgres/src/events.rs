@@ -35,7 +35,7 @@ impl Appends for Postgres {
         let done = self.append_on(&lease, batch, KeyLimit::Guarded, AppendEnd::Commit).await;
         drop(lease);
         match (done, batch) {
-            // An append of a larger batch is retried alone by the caller.
+            // The caller retries each append of a larger batch alone.
             (Err(failure), [append]) if error::is_over_limit(&failure) => {
                 let NewAppend { key, event } = append;
                 let (prepared, options) = (event.prepared.clone(), AppendOptions::default());
@@ -65,7 +65,7 @@ impl Postgres {
         let mut order: Vec<usize> = (0..batch.len()).collect();
         order.sort_by(|a, b| batch[*a].key.cmp(&batch[*b].key));
         let sorted: Vec<&NewAppend> = order.iter().map(|index| batch[*index]).collect();
-        // In a transaction nothing can be left for another statement, which would run after its end.
+        // In a transaction no event can be left for a second statement, which would run after the transaction's end.
         let expected = if lease.is_in_transaction() { None } else { self.heads.expect(&sorted) };
         let mut rows = self.append_sorted(lease, &sorted, expected, limit, end).await?;
         let mut left = Vec::new();
@@ -86,8 +86,8 @@ impl Postgres {
         Ok(all.ok_or_else(|| Error::internal("an append was not answered"))?)
     }
 
-    /// Appends a batch that is sorted by session. Without expected running hashes they are computed in SQL. Returns
-    /// `None` for an event whose expected running hash was not the right one, and which was not stored.
+    /// Appends a batch that is sorted by session. If `expected` is `None`, the running hashes are computed in SQL.
+    /// Returns `None` for an event that was not stored because its expected running hash was wrong.
     async fn append_sorted(
         &self,
         lease: &Lease<'_>,
@@ -134,7 +134,7 @@ impl Postgres {
             if let Some(AppendRow::Stored { seq, .. }) = &answer {
                 heads[index].stored = Some(rows::number(*seq, place)?);
             }
-            // A damaged hash is found by a verification; the append is committed.
+            // A damaged hash does not make the committed append fail. A verification finds it.
             heads[index].before = heads[index].before.or(running(&row, 9, place).unwrap_or_default());
             answers[index] = answer;
         }

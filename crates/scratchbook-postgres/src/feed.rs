@@ -23,8 +23,8 @@ const NOTHING: &str = "3:3:";
 /// A number above the maximum number of rows with the same position. The creation of a session has the most such rows.
 const AT_ONE_PLACE: usize = 4;
 
-/// The rows to read: those after a position that the snapshot `to` shows and `from` does not. Without `to`, the rows
-/// that are visible now are read.
+/// The rows to read: the snapshot `to` shows them, the snapshot `from` does not, and they come after a position.
+/// Without `to`, the rows that are visible now are read.
 #[derive(Debug, PartialEq)]
 struct Window {
     from: String,
@@ -237,8 +237,8 @@ fn state_change(row: &Row, position: u64, app: &str) -> Result<StateChange> {
     })
 }
 
-/// Returns the rank of a commit among those of one position. The rank does not depend on commits that were removed in
-/// the meantime.
+/// Returns the rank of a commit among the commits at one position. The rank does not depend on commits that were
+/// removed in the meantime.
 fn rank(commit: &FeedCommit) -> usize {
     match commit {
         FeedCommit::State { owner, .. } if owner.user_id().is_some() => 1,

@@ -40,9 +40,9 @@ impl Hashes for Postgres {
         let Some(row) = locked.first() else {
             return Ok(0);
         };
-        // Where the events begin that have none is in the locked row, and in that of the initial state.
+        // The locked row and the row of the initial state say where the events without a running hash begin.
         let place = || format!("the session {key}");
-        // It is -1 in a session without a running hash, which may have no event.
+        // The column is -1 in a session without a running hash. Such a session may have no events.
         let hashed: i64 = column(row, 0, place)?;
         let base: i64 = column(row, 1, place)?;
         let after = hashed.max(base);
@@ -72,7 +72,7 @@ impl Hashes for Postgres {
     }
 }
 
-/// Reads what a session's rows say of its running hash, with a page of its events.
+/// Reads what a session's rows contain about its running hash, and a page of its events.
 fn session_of(key: &SessionKey, rows: &[Row]) -> Result<Option<HashedSession>> {
     let Some(row) = rows.first() else {
         return Ok(None);
@@ -90,7 +90,7 @@ fn session_of(key: &SessionKey, rows: &[Row]) -> Result<Option<HashedSession>> {
         let (seq, sent) = (rows::number(seq, place)?, column(row, 7, place)?);
         events.push(EventHash::new(seq, sent, text, running(row, 9, place)?));
     }
-    // -1 in a session without a running hash.
+    // The column is -1 in a session without a running hash.
     let hashed: i64 = column(row, 1, place)?;
     let hashed = hashed.max(0).unsigned_abs();
     Ok(Some(HashedSession { last: number(0)?, hashed, head: running(row, 2, place)?, start, events }))

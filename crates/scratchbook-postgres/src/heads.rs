@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use scratchbook_core::session::{RunningHash, SessionKey};
 use scratchbook_database::NewAppend;
 
-/// The maximum number of sessions to remember. Beyond it, all are forgotten.
+/// The maximum number of sessions to remember. If there are more, all are forgotten.
 const MOST: usize = 4096;
 
 /// The running hashes of sessions after the last append of this process.
@@ -32,8 +32,8 @@ struct Head {
 /// What is sent for an event, and the running hash that its session is expected to have before the batch.
 #[derive(Debug)]
 pub(super) struct Expected {
-    /// The hash of the event's text. If the session's running hash is known, also this hash, the event's number, and
-    /// the running hash after the event.
+    /// The hash of the event's text. If the session's running hash is known, that running hash, the event's number and
+    /// the running hash after the event follow.
     pub(super) sent: Vec<u8>,
     pub(super) before: Option<RunningHash>,
 }

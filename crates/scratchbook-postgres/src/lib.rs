@@ -87,7 +87,7 @@ use statements::{Statement, Statements};
 
 /// Keeps sessions, state and artifacts in PostgreSQL 13 or newer.
 ///
-/// The URI is that of libpq, `postgresql://USER:PASSWORD@HOST:PORT/DATABASE?NAME=VALUE&...`. A driver in it, as in
+/// The URI has libpq's form, `postgresql://USER:PASSWORD@HOST:PORT/DATABASE?NAME=VALUE&...`. A driver in it, as in
 /// `postgresql+asyncpg://`, is ignored. These parameters are scratchbook's:
 ///
 /// | parameter | what it sets |

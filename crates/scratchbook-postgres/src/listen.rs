@@ -129,9 +129,9 @@ impl Postgres {
         timeout(answer, client.batch_execute(&statements.listen)).await??;
         let (mut seen, mut said, mut looked) = (String::new(), None, Instant::now());
         let (mut is_known, mut comes_through) = (false, false);
-        // Covers commits from before we listened.
+        // This covers commits from before we listened.
         notifier.notify();
-        // Finds out whether notices arrive. A read-only server sends none.
+        // This finds out whether notices arrive. A read-only server sends none.
         let _ = self.say_hello().await;
         while notifier.is_heard() {
             if said.is_none_or(|at: Instant| at.elapsed() >= SAY) {

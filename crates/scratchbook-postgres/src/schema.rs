@@ -209,7 +209,7 @@ impl Schema {
         Ok(known.into_values().collect())
     }
 
-    /// Returns versions and checksums of the applied migrations, or none if there are no tables of ours.
+    /// Returns the versions and checksums of the applied migrations; an empty list if there are no tables of ours.
     async fn applied(&self, lease: &Lease<'_>) -> Attempt<Vec<(i32, String)>> {
         let names: Vec<&str> = NAMES.iter().copied().chain([MIGRATIONS_TABLE]).collect();
         let sql = "SELECT c.relname::text

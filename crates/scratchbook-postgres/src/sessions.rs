@@ -29,7 +29,7 @@ impl Sessions for Postgres {
         let picks = !query.filter.is_empty();
         let lease = self.connections.lease_to_read().await?;
         let (statement, found) = if picks { (&statements.scan, RowRoom::ANY) } else { (&statements.page, room) };
-        // The state of a single user is on every page, as is that of the app.
+        // If the list is of one user, every page has that user's state, as every page has the app's state.
         let kinds: &[&str] = if query.user_id.is_some() { &["session"] } else { &["session", "user"] };
         let is_of_item = |row: &Row| row.try_get(0).is_ok_and(|kind: &str| kinds.contains(&kind));
         let params: [&(dyn ToSql + Sync); 6] = [&app, micros, user_id, session_id, &limit, &now];
@@ -87,7 +87,7 @@ impl Postgres {
     }
 }
 
-/// Returns the title, the labels and the expiry time after an update of a session, whose locked row this is.
+/// Returns the title, the labels and the expiry time after an update of a session. `row` is the session's locked row.
 pub(super) fn updated(row: &Row, key: &SessionKey, update: &PreparedUpdate) -> Result<(TextMetadata, Option<i64>)> {
     let of = || format!("the session {key}");
     let (metadata, expires) = update.apply(&metadata(row, [0, 1], of)?, column(row, 2, of)?)?;

@@ -141,8 +141,8 @@ impl Statements {
     }
 }
 
-/// The condition that an event can be stored: it comes without an expected running hash, or its session has none, or
-/// the expected hash continues the one of the locked row and has the event's number.
+/// The condition that an event can be stored: it has no expected running hash, its session has no running hash, or the
+/// expected hash continues the hash in the locked row and has the event's number.
 const IS_EXPECTED: &str = "(
         pg_catalog.length(text_hash) = 32 OR hashed_seq <> last
         OR pg_catalog.substring(text_hash, 33, 40) IS NOT DISTINCT FROM head || pg_catalog.int8send(seq)
@@ -171,7 +171,7 @@ fn append_many() -> String {
         .replace("{hashed}", "written LEFT JOIN linked USING (place, nth)")
 }
 
-/// Returns the condition that a part of a statement, which inserts what is missing, has inserted nothing.
+/// Returns the condition that the part `made` of a statement, which inserts missing rows, has inserted nothing.
 fn none_in(made: &str) -> String {
     format!("(SELECT pg_catalog.count(*) FROM {made}) = 0")
 }

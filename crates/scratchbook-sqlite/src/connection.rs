@@ -19,7 +19,7 @@ use uuid::Uuid;
 /// How long a connection waits for SQLite's own locks. Only programs that do not know our lock hold them for long.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// More than the number of statements in this crate, so that each is compiled once per connection.
+/// The capacity of a connection's statement cache. It exceeds the number of statements, so each is compiled only once.
 const STATEMENTS: usize = 96;
 
 /// A database opened for writing, with its lock and its files.
@@ -46,7 +46,7 @@ pub(super) fn open_writer(path: &Path, options: &SqliteOptions) -> Result<Opened
 }
 
 /// Opens a database for reading in a folder where no file can be created, such as on a read-only file system. Refuses a
-/// database whose log has commits. SQLite then uses no log and no locks; [`Files::check_unchanged`] detects a writer.
+/// database whose log has commits. SQLite uses no log and no locks here; [`Files::check_unchanged`] detects a writer.
 fn set_up_reading(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
     let expected = find_or_make(path)?;
     let path = fs::canonicalize(path).map_err(|e| io_error(path, "the file cannot be found", e))?;
@@ -100,7 +100,7 @@ fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
     let path = fs::canonicalize(path).map_err(|e| io_error(path, "the file cannot be found", e))?;
     let mut lock = FileLock::beside(&path, options.lock_timeout)?;
     let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
-    // In read-only mode the file is not changed, so it may have no write-ahead log.
+    // Read-only mode does not change the file, so it also accepts a file that uses no write-ahead log.
     let reads_log = mode == "wal" || options.mode != SqliteMode::ReadOnly;
     if mode != "wal" && reads_log {
         lock.hold(|| use_wal(&connection, &path))?;
@@ -116,12 +116,12 @@ fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
     // On macOS a plain fsync does not reach the disk. On other systems this setting has no effect.
     connection.pragma_update(None, "fullfsync", options.synchronous == Synchronous::Full)?;
     connection.pragma_update(None, "cache_size", -16_384)?;
-    // 8 MB instead of 4: a page that is written repeatedly is copied to the database once, and the log still fits
-    // in caches.
+    // SQLite checkpoints a log of 8 MB instead of 4, so it copies a page that is written repeatedly less often. The log
+    // still fits in caches.
     connection.pragma_update_and_check(None, "wal_autocheckpoint", 2_048, |_| Ok(()))?;
     // Deleted and overwritten data must not stay readable in the file's free pages.
     connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
-    // Savepoints then keep in memory, and not in a file, the pages that they may have to restore.
+    // Savepoints keep the pages that they may have to restore in memory instead of in a file.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     schema::prepare(&mut connection, &path, &mut lock)?;
     let page: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;

@@ -79,7 +79,7 @@ pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent, now: i64) ->
         return Ok(Appended::Replayed(replayed(&new.prepared, stored)?));
     }
     limits.check_seq(seq.unsigned_abs())?;
-    // Behind events that have no running hash yet, the session's stays where it is.
+    // If earlier events have no running hash yet, the session's running hash stays as it is.
     let hashed = if running.is_some() { seq } else { last.hashed };
     tx.execute(
         "UPDATE sessions SET seq = ?4, update_time = ?5, bytes = bytes + ?6, hashed_seq = ?7,

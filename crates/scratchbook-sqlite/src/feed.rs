@@ -37,7 +37,7 @@ pub(super) fn page(
     let limit = limit.clamp(1, 1000);
     let reader = FeedReader { connection, owner, after, limit: limit + ENTRIES_AT_ONE, now };
     let parts = [reader.states()?, reader.created()?, reader.events()?, reader.removals()?];
-    // Entries after the end of a truncated part belong to the next page.
+    // If a table was not read completely, entries after the last position read there belong to the next page.
     let cut = parts.iter().filter_map(|part| part.end).min();
     let mut commits: Vec<_> = parts.into_iter().flat_map(|part| part.commits).collect();
     // The sort is stable: at one position, state changes come before a creation, and a creation before an event.

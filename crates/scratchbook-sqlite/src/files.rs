@@ -19,7 +19,7 @@ use scratchbook_core::error::{Error, ErrorKind, Result};
 /// opened it in the meantime.
 static MAKING: Mutex<()> = Mutex::new(());
 
-/// The identity of a file, whatever its name.
+/// The identity of a file, which does not depend on its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Identity {
     device: u64,
@@ -180,7 +180,7 @@ impl FileState {
     }
 }
 
-/// Returns the log or the journal beside a database, if there is one. Its contents may be missing in the database file.
+/// Returns the log or the journal beside a database, if there is one. It may have commits that the database file lacks.
 pub(super) fn log_of(path: &Path) -> Option<PathBuf> {
     let logs = ["-wal", "-journal"].map(|suffix| beside(path, suffix));
     logs.into_iter().find(|log| fs::metadata(log).is_ok_and(|found| found.len() > 0))
@@ -303,7 +303,7 @@ pub(super) fn sync_folder_of(path: &Path) -> Result<()> {
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match File::open(folder).and_then(|folder| folder.sync_all()) {
-        // Some file systems cannot do it.
+        // Some file systems cannot sync a folder.
         Err(e) if !matches!(e.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {
             Err(io_error(folder, "the folder cannot be synced", e))
         }

@@ -22,7 +22,7 @@ struct Fork<'a> {
     of: &'a StoredSession<'a>,
     key: &'a SessionKey,
     at: u64,
-    /// How far the original has a running hash.
+    /// What the rows of the original contain about its running hash.
     hashed: HashedSession,
     /// The feed position of the creation. The events take the positions after it.
     position: i64,
@@ -66,8 +66,8 @@ pub(super) fn fork(tx: &Tx<'_>, of: &SessionKey, key: &SessionKey, at: Option<u6
 }
 
 impl Fork<'_> {
-    /// Returns the update time of the fork: that of the original if the whole session is copied, otherwise the time of
-    /// the last copied event.
+    /// Returns the update time of the fork: the original's if the whole session is copied, otherwise the time of the
+    /// last copied event.
     fn updated(&self, tx: &Tx<'_>) -> Fallible<i64> {
         if self.at == self.of.last {
             return Ok(self.of.updated);
@@ -105,7 +105,7 @@ impl Fork<'_> {
         Ok(())
     }
 
-    /// The fork continues the running hash of the original.
+    /// Makes the fork continue the running hash of the original.
     fn continue_hash(&self, tx: &Tx<'_>) -> Fallible<()> {
         let key = self.key;
         tx.execute(

@@ -8,10 +8,10 @@ use super::transaction::Tx;
 use scratchbook_core::plan::running_hash::{StoredStart, Unhashed, text_hash};
 use scratchbook_core::session::{EventHash, EventHashes, RunningHash, SessionKey};
 
-/// How many sessions get running hashes in one commit, because other writes wait.
+/// The maximum number of sessions that get running hashes in one commit. Other writes wait for this commit.
 const SESSIONS_AT_ONCE: usize = 64;
 
-/// What a session's rows say of its running hash.
+/// What the rows of a session contain about its running hash.
 #[derive(Debug)]
 pub(super) struct HashedSession {
     pub(super) last: u64,
@@ -46,7 +46,7 @@ pub(super) fn find(connection: &Connection, key: &SessionKey, now: i64) -> Falli
     let place = || format!("the session {key}");
     let number = |column| named(number(row, column), place);
     let start = StoredStart { base: number(3)?, hash: running(row, 4, place)?, hashed: number(5)? };
-    // -1 in a session without a running hash.
+    // The column is -1 in a session without a running hash.
     let hashed = named(row.get::<_, i64>(1), place)?.max(0).unsigned_abs();
     Ok(Some(HashedSession { last: number(0)?, hashed, head: running(row, 2, place)?, start }))
 }
@@ -111,8 +111,8 @@ fn unhashed(tx: &Tx<'_>) -> Fallible<Vec<SessionKey>> {
     Ok(keys)
 }
 
-/// Computes the running hash of a session's next events. Where events are missing it goes on over the gap, which
-/// verification reports.
+/// Computes the running hash of a session's next events. If events are missing, the hash skips the gap, and
+/// verification reports the gap.
 fn fill_session(tx: &Tx<'_>, key: &SessionKey, limit: usize) -> Fallible<u64> {
     let Some(HashedSession { last, hashed, head, start }) = find(tx.connection(), key, i64::MIN)? else {
         return Ok(0);

@@ -40,7 +40,7 @@ pub(super) fn page(
                 user
             }
         };
-        // The size of the first session counts without its user's state, because every page has the state of one user.
+        // The size of the first session excludes its user's state: every page has the state of at least one user.
         let before = if is_first { left } else { MOST_AT_ONCE };
         let own = values(connection, SESSION_STATE, &address, &StateQuery::All, Scope::Session, &mut left)?;
         let bytes = before - left + metadata.bytes();

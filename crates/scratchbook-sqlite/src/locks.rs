@@ -77,7 +77,7 @@ impl FileLock {
 
     /// Waits until the lock is ours, for a write that has waited since `since`.
     pub(super) fn acquire(&mut self, since: Instant) -> Result<()> {
-        // The loop repeats only if an earlier wait ended in between.
+        // The loop repeats only if the thread of an earlier wait ends its wait between these two calls.
         while !self.try_acquire()? {
             if self.wait(self.left(since))? {
                 break;
@@ -128,8 +128,8 @@ impl FileLock {
         }
     }
 
-    /// Waits on another thread, because the kernel's wait has no timeout. Returns whether the lock is ours. If it is
-    /// not, it may be free.
+    /// Waits on another thread, because the kernel's wait has no timeout. Returns whether the lock is ours. If not, the
+    /// lock may be free, and the caller tries again.
     fn wait(&mut self, timeout: Duration) -> Result<bool> {
         if timeout.is_zero() {
             return Err(self.held());

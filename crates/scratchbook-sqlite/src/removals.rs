@@ -57,8 +57,8 @@ pub(super) fn delete_user(tx: &Tx<'_>, app_name: &str, user_id: &str, now: i64) 
     Ok(())
 }
 
-/// Records that a session was removed, or that its events up to a number were removed. A removal replaces every
-/// earlier record of the session, and a pruning an earlier pruning.
+/// Records that a session was removed, or that its events up to a number were removed. A record of a pruning replaces
+/// only an earlier record of a pruning; any other record replaces all earlier records of the session.
 pub(super) fn of_session(tx: &Tx<'_>, address: [&str; 3], kind: RemovalKind, last: i64, now: i64) -> Fallible<()> {
     let [app, user, session] = address;
     let replaced = if kind == RemovalKind::Pruned { "AND kind = 'pruned'" } else { "" };

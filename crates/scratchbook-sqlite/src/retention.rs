@@ -18,8 +18,8 @@ use scratchbook_core::session::{RemovalKind, SessionKey, StateOwner};
 const SESSIONS_AT_ONCE: usize = 64;
 const EVENTS_AT_ONCE: u64 = 2_000;
 
-/// Returns a condition on rows that belong to a session. It is true if the session has not expired at the time in this
-/// parameter.
+/// Returns a condition on rows that belong to a session. It is true if the session has not expired by the time in the
+/// parameter with this number.
 pub(super) fn no_session_expired(table: &str, parameter: usize) -> String {
     format!(
         "NOT EXISTS (

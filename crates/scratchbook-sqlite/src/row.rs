@@ -40,7 +40,7 @@ pub(super) fn number(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     u64::try_from(number).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, number))
 }
 
-/// Returns a count for LIMIT, which is not negative: a negative number would mean all rows.
+/// Returns a count as a number for LIMIT. It is never negative, because a negative LIMIT means all rows.
 pub(super) fn sql_limit(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -37,7 +37,7 @@ enum SchemaState {
     Version(i32),
 }
 
-/// Returns the migrations that a database lacks. Refuses a database that is not ours or newer than this build.
+/// Returns the migrations that a database lacks. Refuses a database that is not ours, or that is newer than this build.
 pub(super) fn missing(connection: &Connection, path: &Path) -> Fallible<Vec<Migration>> {
     let version = match schema_state(connection, path)? {
         SchemaState::Empty => 0,
@@ -65,7 +65,7 @@ fn described(migration: &refinery_core::Migration) -> Migration {
     Migration::new(migration.version().unsigned_abs(), migration.name(), sql)
 }
 
-/// Creates or migrates the tables. Refuses a database that is not ours or newer than this build.
+/// Creates or migrates the tables. Refuses a database that is not ours, or that is newer than this build.
 ///
 /// Several processes may do this at the same time, so the check that is made without the lock is repeated under the
 /// lock.

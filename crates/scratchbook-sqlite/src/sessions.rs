@@ -151,7 +151,7 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<()> {
     Ok(())
 }
 
-/// The last event of a session, as its row has it.
+/// The last event of a session, as stored in the session's row.
 #[derive(Debug)]
 pub(super) struct LastEvent {
     pub(super) seq: i64,
@@ -161,7 +161,7 @@ pub(super) struct LastEvent {
 }
 
 impl LastEvent {
-    /// Returns the running hash that the next event continues; `None` if there are events without one.
+    /// Returns the running hash that the next event continues; `None` if there are events without a running hash.
     pub(super) fn running_hash(&self, key: &SessionKey) -> Fallible<Option<RunningHash>> {
         if self.hashed != self.seq {
             return Ok(None);

@@ -75,7 +75,7 @@ pub(super) fn page(connection: &Connection, owner: &StateOwner, config: &ListSta
 }
 
 /// Returns the values of one scope. `owner` has the app, user and session, as far as the scope needs them. The size of
-/// the values in bytes is subtracted from `left`; if they exceed it, the read is refused.
+/// the values in bytes is subtracted from `left`; the read is refused if the size exceeds `left`.
 pub(super) fn values(
     connection: &Connection,
     sql: &str,

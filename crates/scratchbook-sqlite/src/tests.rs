@@ -53,7 +53,7 @@ async fn a_panic_in_a_write_or_a_read_is_its_own_error_alone() {
     assert_eq!(count.unwrap(), 0);
 }
 
-/// Runs for hours unless it is interrupted.
+/// A query that runs for hours if nothing interrupts it.
 const ENDLESS: &str = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n";
 
 #[tokio::test]

@@ -52,8 +52,8 @@ impl<'c> Tx<'c> {
         rollback(self.connection);
     }
 
-    /// Returns whether SQLite itself has rolled back the transaction, which it may do on a full disk, an I/O error or
-    /// without memory.
+    /// Returns whether SQLite itself has rolled back the transaction, which it may do on a full disk, after an I/O
+    /// error or without memory.
     pub(super) fn is_lost(&self) -> bool {
         self.connection.is_autocommit()
     }

@@ -12,11 +12,11 @@ use scratchbook_core::session::{CommitNotices, CommitNotifier, CommitScope, Sess
 /// How often the writer looks for commits of other processes while there are watchers.
 const LOOK_AGAIN: Duration = Duration::from_millis(25);
 
-/// The shortest interval between wake-ups of all watchers, if other processes make commits that cannot be
-/// attributed.
+/// The shortest interval between wake-ups of all watchers for commits that have no entry in the feed, and after failed
+/// searches.
 const ALL_AGAIN: Duration = Duration::from_secs(1);
 
-/// The largest number of foreign commits that are attributed one by one.
+/// The maximum number of new positions whose owners are looked up. If there are more, all watchers are woken.
 const EVENTS: i64 = 1000;
 
 /// Notifies watchers of commits. Clones share the watchers.
@@ -33,7 +33,7 @@ pub(super) struct OtherProcesses {
     /// When the writer last looked, and when it last woke all watchers.
     looked: Option<Instant>,
     woken: Option<Instant>,
-    /// Whether other processes have committed since all watchers were woken.
+    /// Whether other processes have committed since all watchers were last woken.
     owed: bool,
 }
 
@@ -116,8 +116,8 @@ impl OtherProcesses {
     }
 }
 
-/// Returns the sessions and users of the events and removals between two positions, if there is nothing else between
-/// them. Some of them may be our own.
+/// Returns the sessions and users of the events and removals between two positions; `None` if other entries are between
+/// the positions. Some of the entries may be our own.
 fn appended(connection: &Connection, after: i64, until: i64) -> Fallible<Option<Vec<CommitScope>>> {
     if until - after > EVENTS {
         return Ok(None);

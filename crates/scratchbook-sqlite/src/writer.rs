@@ -143,7 +143,7 @@ impl Committer {
     fn check_files(&mut self, connection: &Connection) -> Result<()> {
         let stored = self.files.check()? / self.page;
         if stored < self.extent.stored {
-            // If the pages cannot be counted, they are lost.
+            // If the pages cannot be counted, the database counts as truncated.
             let pages = count_pages(connection).unwrap_or(u64::MAX);
             return self.see(Extent { stored, pages });
         }
@@ -173,7 +173,7 @@ impl Committer {
     }
 
     /// Begins a transaction and holds our lock, for a write that has waited since `since`. If the write has already
-    /// waited for its whole timeout, it succeeds only if both locks are free at once.
+    /// waited for its whole timeout, this succeeds only if our lock and SQLite's are free at once.
     ///
     /// A program that does not know our lock may hold SQLite's lock. Between attempts our lock is released, so that
     /// other processes waiting for it can time out on their own.

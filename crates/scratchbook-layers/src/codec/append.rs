@@ -1,4 +1,5 @@
-//! Appends events. A plain event takes one call; an event with operations is read, resolved and guarded.
+//! Appends events. A plain event takes one call. For an event with operations, the stored values are read first and
+//! guarded in the append.
 //!
 //! The store cannot compute with encoded values, but it can compare them. So an operation is replaced by two things: a
 //! guard that the stored value has not changed since it was read, and the encoded result of the operation.

@@ -125,7 +125,7 @@ fn take_clear(event: &mut Event) -> Event {
     }
 }
 
-/// Puts these fields back into an event.
+/// Puts the fields of `take_clear` back into an event.
 fn put_back(event: Event, clear: Event) -> Event {
     let mut whole = Event {
         id: clear.id,

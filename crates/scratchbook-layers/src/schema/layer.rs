@@ -16,11 +16,11 @@ use scratchbook_core::state::{Scope, StateDelta};
 
 /// A layer that validates every write to an app's state against the app's [`StateSchema`].
 ///
-/// A write that breaks the schema fails with `InvalidArgument` and changes nothing, whether it sets a value or an
-/// operation results in one. The message names the key, the place in its value, what the schema requires, and the
-/// schema's version, but never the value. Values that a delta sets are validated before the store is called.
-/// Results that depend on stored data, of an operation or for a schema of a whole scope, are validated in the
-/// commit, so they hold even with concurrent writers.
+/// A write that breaks the schema fails with `InvalidArgument` and changes nothing, whether it sets the wrong value or
+/// an operation computes it. The message names the key, the place in its value, what the schema requires, and the
+/// schema's version, but never the value. Values that a delta sets are validated before the store is called. Results
+/// that depend on stored data, of an operation or for a schema of a whole scope, are validated in the commit, so they
+/// hold even with concurrent writers.
 ///
 /// Older state that breaks the schema stays readable, and only writes to its invalid parts are refused: a key that
 /// is set must be valid, and nothing valid may become invalid. When a scope gets its first key, everything that the

@@ -28,9 +28,8 @@ use compiled::Compiled;
 
 /// JSON Schemas for the state of an app, for single keys and for whole scopes, with a version.
 ///
-/// A schema's draft is that of its `$schema`, by default 2020-12. `format` is validated if its name is known.
-/// References stay inside a schema: nothing is fetched. A [`WithStateSchema`] validates the writes that go through
-/// it.
+/// The draft of a schema is set by its `$schema`; the default is 2020-12. `format` is validated if its name is known.
+/// References stay inside a schema: nothing is fetched. A [`WithStateSchema`] validates the writes that go through it.
 ///
 /// The schema of a scope does not cover keys that ADK uses for itself: names that begin with `__`, `_adk_`, `adk_`
 /// or `_code_exec`, or end with `_existing_exchanged_credential` or `_token_cache`. Such a key can have a schema of
@@ -105,7 +104,7 @@ impl StateSchema {
         Ok(self)
     }
 
-    /// Sets the schema of a key to that of a type.
+    /// Sets the schema of a key to the schema of the type `T`.
     ///
     /// # Errors
     ///

@@ -6,9 +6,9 @@
 -- matches the index that ends in the id: in a young table all indexes look alike to the planner, and the others read
 -- all of a user's sessions, or all of a session's events.
 --
--- The running hash of an event is NULL behind events that have none. If a session has several events in the batch, each
--- continues that of the one before it. They come with the running hashes that they are expected to get, as `heads.rs`
--- describes, or the part from `append_linked.sql` computes them.
+-- The running hash of an event is NULL if earlier events have none. If a session has several events in the batch, each
+-- continues the hash of the event before it. The events come with their expected running hashes, as `heads.rs`
+-- describes, or the part from `append_linked.sql` computes the hashes.
 --
 -- The statement's snapshot is older than the locks that it has waited for, so values that have to be current are those
 -- that a lock returns (seq) or that an upsert finds (version). An id that was stored in the meantime violates the
@@ -76,7 +76,7 @@ app_locks AS MATERIALIZED (
         ) AS locked
     WHERE (SELECT pg_catalog.count(1 / CASE WHEN keys > $21 THEN 0 ELSE 1 END) FROM user_locks) >= 0
 ),
--- After all locks, so that the positions of each owner increase from commit to commit.
+-- Assigns positions after all locks, so that the positions of each owner increase from commit to commit.
 feed AS MATERIALIZED (
     SELECT pg_catalog.nextval('{schema}.positions') AS position
     WHERE (SELECT pg_catalog.count(1 / CASE WHEN keys > $21 THEN 0 ELSE 1 END) FROM app_locks) >= 0
@@ -102,7 +102,7 @@ stored AS (
 ),
 {changes},
 -- The rows exist and are locked: an upsert makes this an update by the primary key, whatever plan the planner prefers.
--- The new rows of session_states are counted with it; one over the limit divides by zero, as in the counts above.
+-- It also counts the new rows of session_states; a number over the limit divides by zero, as in the counts above.
 moved AS (
     INSERT INTO {schema}.sessions AS s (
         app_name, user_id, id, seq, create_time, update_time, token, position, keys, bytes, hashed_seq, running_hash

@@ -1,5 +1,6 @@
--- The running hash of each event: that of a session's first one continues what its row has, each other the one before it.
--- `rest` has what is hashed of the later events, 72 bytes each, so that a step of the recursion reads nothing else.
+-- The running hash of each event: a session's first event continues the session's hash, each other the hash of the
+-- event before it. `rest` has the hashed bytes of the later events, 72 each, so that a step of the recursion reads only
+-- them.
 linked AS (
     SELECT place, 1::bigint AS nth, {first} AS running_hash, pg_catalog.substring(hashed, 73) AS rest
     FROM (

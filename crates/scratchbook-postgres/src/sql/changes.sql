@@ -48,8 +48,8 @@ logged AS (
     WHERE coalesce(k.version, 0) > 0
     RETURNING scope, app_name, user_id, version
 ),
--- The number of rows of an owner, counting rows that are new (a first version). One over the limit divides by zero,
--- which rolls the statement back; whether the limit is really exceeded is checked after that.
+-- Adds the new rows (with version 1) to the number of an owner's rows. A number over the limit divides by zero, which
+-- rolls the statement back; whether the limit is really exceeded is checked after that.
 user_counts AS (
     INSERT INTO {schema}.users AS u (app_name, user_id, keys)
     SELECT app_name, user_id, pg_catalog.count(*) FROM logged

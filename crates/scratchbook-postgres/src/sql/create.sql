@@ -1,7 +1,7 @@
 -- The initial state and events of a session, after its row was inserted in the same transaction. The events are in
 -- their order.
 WITH user_row AS (
-    -- Inserts or locks, and rewrites nothing. The lock keeps a removal of the user from overtaking this.
+    -- Inserts or locks the row, and rewrites nothing. The lock makes a removal of the user wait for this creation.
     INSERT INTO {schema}.users AS u (app_name, user_id, keys)
     SELECT $6, $7, n.keys / CASE WHEN n.keys > $20 THEN 0 ELSE 1 END FROM (
         SELECT pg_catalog.count(DISTINCT slot) AS keys FROM unnest($2::text[], $3::bigint[]) AS t (scope, slot)
@@ -16,8 +16,8 @@ app_row AS (
     ON CONFLICT (app_name) DO NOTHING
     RETURNING 1
 ),
--- Only a write to an app's keys locks the app. The planner skips the rest of a condition that is false anyway, so this
--- condition and the one of the feed name everything that has to come before them.
+-- Only a write to an app's keys locks the app. The planner skips the rest of a condition that is already false, so this
+-- condition and that of `feed` name all parts that have to run before them.
 app_lock AS (
     INSERT INTO {schema}.apps AS a (app_name, keys)
     SELECT $6, n.keys / CASE WHEN n.keys > $20 THEN 0 ELSE 1 END FROM (
@@ -29,7 +29,7 @@ app_lock AS (
         WHERE 1 / CASE WHEN a.keys > $20 THEN 0 ELSE 1 END = 0
     RETURNING 1
 ),
--- One position for the creation and one for each event, which takes this many values of the sequence.
+-- Assigns one position to the creation and one to each event. Together they take $18 values of the sequence.
 feed AS MATERIALIZED (
     SELECT pg_catalog.array_agg(block.first) AS firsts
     FROM (SELECT pg_catalog.nextval('{schema}.positions') AS first FROM pg_catalog.generate_series(1, $18)) AS block

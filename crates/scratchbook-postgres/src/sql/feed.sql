@@ -1,11 +1,12 @@
 -- A page of the feed of an app ($1), or of one of its users ($2, which is NULL for the app): the commits that the
--- snapshot $3 does not show and another one does, in the order of positions after $5, about $6 rows of each kind, with
--- all rows of the last position. The other snapshot is $4 or, if that is NULL, one that shows what this statement sees.
+-- snapshot $3 does not show and a second snapshot shows. The second snapshot is $4 or, if that is NULL, one that shows
+-- what this statement sees. The rows are in the order of positions from $5 on: about $6 of each kind, and all rows of
+-- the last position.
 --
--- For each commit, a snapshot also shows all earlier commits to its session, user and app, and positions are assigned
--- under their locks. So the order of each of them is kept from one snapshot to the next, which neither the order of
--- transactions nor a bound on positions would guarantee. Sessions that have expired ($8 is the current time) are left
--- out.
+-- A snapshot that shows a commit also shows all earlier commits to its session, user and app, and positions are
+-- assigned under the locks of these. So the commits to each of them stay in order from one snapshot to the next.
+-- Neither the order of transactions nor a bound on positions would guarantee this. Sessions that have expired ($8 is
+-- the current time) are left out.
 WITH window_ AS MATERIALIZED (
     SELECT $3::pg_snapshot AS s1, coalesce($4::pg_snapshot, ({now})) AS s2
 ),
@@ -52,9 +53,9 @@ last AS MATERIALIZED (
 upto AS MATERIALIZED (SELECT coalesce(position, 9223372036854775807) AS position FROM last)
 SELECT
     'window' AS kind, last.position, w.s2::text AS user_id, pg_catalog.pg_current_snapshot()::text AS session_id,
-    -- Whether this reader may have missed a removal whose record was dropped. Only the last dropped one is remembered,
-    -- and an earlier one may belong to a transaction that the snapshot does not show, although it shows the last. A
-    -- reader that starts at the beginning misses none that were dropped before.
+    -- Whether this reader may have missed a removal whose record was dropped. Only the last dropped record is
+    -- remembered. An earlier one may belong to a transaction that the snapshot does not show, although it shows that of
+    -- the last record. A reader that starts at the beginning misses none that were dropped before.
     (
         SELECT 1 FROM {schema}.removal_ends AS r
         WHERE r.app_name = $1 AND CASE

@@ -1,6 +1,6 @@
 
-    -- The first position that the snapshot $3 does not show, found by the transactions that it does not show: those
-    -- that were running then, and later ones. However long another transaction runs, only later rows are read.
+    -- The first position that the snapshot $3 does not show, found by the transactions that were running then and by
+    -- later transactions. However long another transaction runs, only later rows are read.
     SELECT least(
         (
             SELECT pg_catalog.min(p.position) FROM (

@@ -1,8 +1,8 @@
 
-    -- A snapshot for the cursor of a reader that has read up to {from} and now reads everything that this statement sees:
-    -- that of the statement, cut off after the last transaction that wrote to the app. PostgreSQL gives the numbers of
-    -- later transactions again if it crashes before they are on the disk: of those that were rolled back, and of notices,
-    -- whose commits do not wait for the disk. A reader would miss the commits that have these numbers then.
+    -- A snapshot for the cursor of a reader that has read up to {from} and now reads everything that this statement
+    -- sees: the statement's snapshot, cut off after the last transaction that wrote to the app. If PostgreSQL crashes
+    -- before later transactions are on the disk, it assigns their numbers again. These transactions were rolled back,
+    -- or sent notices, whose commits do not wait for the disk. A reader would miss the new commits with these numbers.
     SELECT pg_catalog.format(
         '%s:%s:%s', least(pg_catalog.pg_snapshot_xmin(newest.s)::text::bigint, newest.past), newest.past,
         (

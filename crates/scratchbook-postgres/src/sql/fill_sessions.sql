@@ -1,5 +1,5 @@
--- The initial states of those sessions whose rows the statement before this one has inserted, in the same transaction.
--- They have the token of their creation, and no position yet. The sessions are sorted by address.
+-- Writes the initial states of the sessions whose rows the statement before this one has inserted in the same
+-- transaction. These rows have the token of their creation, and no position yet. The sessions are sorted by address.
 WITH made AS MATERIALIZED (
     SELECT t.*
     FROM
@@ -16,7 +16,7 @@ WITH made AS MATERIALIZED (
         ) AS inserted
 ),
 user_rows AS (
-    -- Inserts or locks, and rewrites nothing. The lock keeps a removal of the user from overtaking this.
+    -- Inserts or locks the row, and rewrites nothing. The lock makes a removal of the user wait for this creation.
     INSERT INTO {schema}.users (app_name, user_id)
     SELECT app_name, user_id FROM made GROUP BY app_name, user_id ORDER BY pg_catalog.min(ord)
     ON CONFLICT (app_name, user_id) DO UPDATE SET user_id = excluded.user_id WHERE false
@@ -29,7 +29,7 @@ app_rows AS (
     ON CONFLICT (app_name) DO NOTHING
     RETURNING 1
 ),
--- After all locks, so that a creation comes after the removals that it has waited for.
+-- Assigns positions after all locks, so that a creation comes after the removals that it has waited for.
 feed AS MATERIALIZED (
     SELECT pg_catalog.nextval('{schema}.positions') AS position
     WHERE (SELECT pg_catalog.count(*) FROM app_rows) >= 0
@@ -40,8 +40,8 @@ initial AS (
     FROM made CROSS JOIN feed
     WHERE state IS NOT NULL
 ),
--- A FULL JOIN cannot be done by comparing every pair of rows, and coalesce hides from the planner that it could be
--- another join.
+-- A FULL JOIN cannot be done by comparing every pair of rows, and coalesce hides from the planner that another join
+-- would do.
 keys AS (
     INSERT INTO {schema}.session_states (app_name, user_id, session_id, key, value, seq, first_seq)
     SELECT app_name, user_id, session_id, key, value, 0, 0

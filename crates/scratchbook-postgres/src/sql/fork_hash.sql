@@ -1,5 +1,5 @@
--- The fork goes on with the running hash of the source session, as far as that has one. The row exists: an upsert makes
--- this an update by the primary key, whatever plan the planner prefers.
+-- Copies the running hash of the source session, up to its last event with a running hash. The row exists: an upsert
+-- makes this an update by the primary key, whatever plan the planner prefers.
 INSERT INTO {schema}.sessions AS s (
     app_name, user_id, id, seq, create_time, update_time, token, position, hashed_seq, running_hash
 )

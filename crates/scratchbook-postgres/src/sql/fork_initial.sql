@@ -1,6 +1,5 @@
--- The state from which the fold of a fork's events begins, and the running hash: the same as those of the source session.
--- $4 is the fork's id, $5 the number of the event at which it ends, $6 the running hash
--- before the source's first event.
+-- The state and running hash from which a fork's events continue, copied from the source session. $4 is the fork's id,
+-- $5 the number of the event at which the fork ends, $6 the running hash before the source's first event.
 INSERT INTO {schema}.initial_states (
     app_name, user_id, session_id, state, seq, forked_at, position, xid, hashed_seq, running_hash
 )

@@ -1,7 +1,7 @@
 -- Drops at most $2 records of removed sessions and users that are older than $1, stores the last dropped transaction of
 -- each app, and returns how many were dropped.
 WITH gone AS (
-    -- By ctid, under locks: a join might read the whole table.
+    -- The rows are locked and found by ctid, because a join might read the whole table.
     DELETE FROM {schema}.removals
     WHERE
         ctid = ANY (ARRAY(

@@ -1,7 +1,7 @@
 -- The data from which the state of a session at one of its events ($4) is folded, in one snapshot: the last checkpoint
--- before it or the state from which the fold begins, the later events and, if $6 is true, the user's and the app's keys
--- at that time. The rows have different kinds, and the client assembles them. $5 is the current time, $7 the largest
--- number, for no limit.
+-- up to it or the state from which the fold begins, the later events and, if $6 is true, the user's and the app's keys
+-- at that time. The rows have different kinds, and the client assembles them. $5 is the current time, and $7 the
+-- largest number, which means no limit.
 WITH place AS MATERIALIZED (
     SELECT s.seq, s.token, s.position, coalesce(i.seq, 0) AS base, i.state
     FROM {schema}.sessions AS s LEFT JOIN LATERAL (
@@ -33,7 +33,7 @@ point AS MATERIALIZED (
     ) AS e
     WHERE here.base < $4
 ),
--- Whether an owner's log was pruned so far that keys at that time are unknown, which does not matter if the log has no
+-- Whether an owner's log was pruned so far that keys at that time are unknown. This does not matter if the log has no
 -- later changes.
 pruned AS MATERIALIZED (
     SELECT 1 FROM point CROSS JOIN LATERAL (

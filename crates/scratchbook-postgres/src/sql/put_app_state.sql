@@ -1,6 +1,6 @@
 WITH owner AS (
-    -- Inserts or locks, and rewrites nothing. All keys of a new owner are new; the division is explained at the counts
-    -- below.
+    -- Inserts or locks the row, and rewrites nothing. All keys of a new owner are new; the division is explained at the
+    -- counts below.
     INSERT INTO {schema}.apps AS o (app_name, keys)
     VALUES (
         $6,

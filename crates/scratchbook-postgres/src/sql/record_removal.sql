@@ -1,6 +1,6 @@
 -- Records a removal: the session $3 of the app $1 and the user $2, or the user if $3 is ''; its kind ($4), its count
--- ($5) and its time ($6). It replaces an earlier record of the same session, and that of a user replaces all records of
--- the user's sessions.
+-- ($5) and its time ($6). The record of a pruning replaces only an earlier pruning of the session, that of another
+-- removal all records of the session, and that of a user all records of the user's sessions.
 WITH replaced AS (
     -- A session has at most two rows. The comparison of the app's name is written so that no index that begins with it
     -- matches: in a small table the planner would read all removals of the user.
@@ -10,7 +10,7 @@ WITH replaced AS (
         AND (kind = 'pruned' OR $4 <> 'pruned')
 ),
 of_user AS (
-    -- By ctid, in the order of the index by user, so that no other index of the app matches.
+    -- The rows are found by ctid, in the order of the index by user, so that no other index of the app matches.
     DELETE FROM {schema}.removals
     WHERE
         ctid = ANY (ARRAY(

@@ -1,4 +1,4 @@
--- The order is that of the index by time, so that no other index matches: it finds the few matching events among many.
+-- This is the order of the index by time, so that no other index matches. That index finds a few events among many.
 UNION ALL
 SELECT 'event', seq, NULL, NULL, event, NULL, NULL FROM (
     SELECT seq, event FROM {schema}.events

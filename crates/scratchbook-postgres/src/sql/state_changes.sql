@@ -1,4 +1,4 @@
--- The log of one owner, which ends with a whole commit: all rows of the position at which the limit is reached.
+-- A part of one owner's log. It ends with a whole commit: all rows of the position at which the limit is reached.
 SELECT position, key, version, value, session_user_id, session_id, seq, event_id, author, time
 FROM {schema}.state_log
 WHERE

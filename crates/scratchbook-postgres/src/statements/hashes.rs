@@ -43,7 +43,7 @@ statements! {
                  DO UPDATE SET hashed_seq = excluded.hashed_seq, running_hash = excluded.running_hash",
             &[TEXT, TEXT, TEXT, NUMBER, ONE_HASH],
         ),
-        /// The running hash up to the event $4 becomes that before the first remaining event.
+        /// Stores the running hash up to the event $4 as the running hash before the first remaining event.
         set_base: Statement = fill.statement(
             "UPDATE {schema}.initial_states AS i SET running_hash = e.running_hash, hashed_seq = e.seq
              FROM (
@@ -57,8 +57,8 @@ statements! {
     }
 }
 
-/// Returns the running hash after an event, as `RunningHash::next` computes it: from the running hash before it, and the
-/// event's number, hash and hash of the text, one after the other.
+/// Returns the running hash after an event, as `RunningHash::next` computes it: from the running hash before it,
+/// followed by the event's number, the event's hash and the hash of its text.
 pub(super) fn next(before: &str, event: &str) -> String {
     format!("pg_catalog.sha256('{EVENT}'::bytea || {before} || {event})")
 }

@@ -65,7 +65,7 @@ statements! {
             fill.statement(include_str!("../sql/fork_initial.sql"), &[TEXT, TEXT, TEXT, TEXT, NUMBER, ONE_HASH]),
         /// Copies the session $3 to the session $4, up to the event $5.
         copies: Vec<Statement> = fill.all(COPIES, COPY),
-        /// The keys that were written after the event, with their values at the event.
+        /// Writes the keys that were written after the event, with their values at the event.
         keys: Statement = fill.statement(
             "INSERT INTO {schema}.session_states (app_name, user_id, session_id, key, value, seq, first_seq)
              SELECT $1, $2, $3, k.key, k.value, k.seq, k.seq

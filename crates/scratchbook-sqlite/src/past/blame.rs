@@ -14,11 +14,11 @@ use scratchbook_core::plan::resolve::WrittenKey;
 use scratchbook_core::session::{SessionKey, StateOwner, no_session};
 use scratchbook_core::state::Scope;
 
-/// The event with a number.
+/// Selects the event with a given number.
 const EVENT: &str = "SELECT id, author, invocation_id, timestamp FROM events
     WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq = ?4";
 
-/// A logged change, with the invocation id of its event if the event still exists.
+/// Selects logged changes, each with the invocation id of its event if the event still exists.
 const LOGGED: &str = "SELECT log.author, log.session_user, log.session_id, log.seq, log.event_id, log.time,
         coalesce((
             SELECT invocation_id FROM events

@@ -18,15 +18,15 @@ use scratchbook_core::error::Result;
 use scratchbook_core::plan::folded::CHECKPOINT_EVENTS;
 use scratchbook_core::session::SessionKey;
 
-/// The maximum number of events that one read folds, so that other reads do not wait for long. A read ends early only
-/// if it has computed a checkpoint.
+/// The maximum number of events that one read folds, so that other reads do not wait for long. A read that has not
+/// computed a checkpoint by then continues.
 const EVENTS_AT_ONCE: u64 = 16 * CHECKPOINT_EVENTS;
 
 /// A checkpoint that is not stored yet.
 #[derive(Debug)]
 pub(crate) struct NewCheckpoint {
     pub(crate) seq: u64,
-    /// The feed position of the event, which no other event ever has.
+    /// The feed position of the event. No other event ever has this position.
     pub(crate) position: i64,
     pub(crate) state: String,
 }
@@ -59,7 +59,7 @@ fn find_missing(connection: &Connection, path: &Path, queues: &Weak<Queues>, key
 
 /// Returns the checkpoints that a session lacks, the earliest first, and whether these are all.
 fn missing(connection: &Connection, key: &SessionKey) -> Fallible<(Vec<NewCheckpoint>, bool)> {
-    // Expiry does not matter here.
+    // This also finds an expired session.
     let Some(stored) = fold::find(connection, key, i64::MIN)? else {
         return Ok((Vec::new(), true));
     };

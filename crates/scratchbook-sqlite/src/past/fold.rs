@@ -13,7 +13,7 @@ use scratchbook_core::plan::fork::check_event_number;
 use scratchbook_core::plan::sql::rows::damaged;
 use scratchbook_core::session::{InitialState, SessionKey, no_session};
 
-/// The size of checkpoints that are kept in memory until they are stored.
+/// A fold collects no more checkpoints in memory once they have this many bytes.
 const CHECKPOINT_BYTES: usize = 8 << 20;
 
 /// A session's row, without its state and events.
@@ -134,7 +134,7 @@ impl StoredSession<'_> {
         Ok(self.fold(connection, seq, |_, _| false)?.folded)
     }
 
-    /// Returns the start of the fold up to an event: the last checkpoint before it, if there is one.
+    /// Returns the start of the fold up to an event: the last checkpoint up to that event, or the initial state.
     fn begin(&self, connection: &Connection, seq: u64) -> Fallible<Folded> {
         let key = self.key;
         let mut statement = connection.prepare_cached(

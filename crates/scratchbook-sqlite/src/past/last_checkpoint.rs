@@ -1,5 +1,5 @@
 //! The checkpoint at a session's last event. The fold at that event is the session's present state. The cost of reading
-//! it depends on the size of the state, and not on the number of events.
+//! this state depends on its size, and not on the number of events.
 
 use rusqlite::{Connection, params};
 use serde::de::IgnoredAny;
@@ -25,7 +25,7 @@ pub(super) enum LastCheckpoint {
     Behind,
 }
 
-/// Returns the checkpoint at a session's last event. `before` is the event of the previous checkpoint, or the one at
+/// Returns the checkpoint at a session's last event. `before` is the event of the previous checkpoint, or the event at
 /// which the fold begins.
 pub(super) fn find(connection: &Connection, stored: &StoredSession<'_>, before: u64) -> Fallible<LastCheckpoint> {
     let seq = stored.last;

@@ -1,4 +1,4 @@
-//! Point-in-time state, blame, and the checkpoints that keep both cheap.
+//! Point-in-time state and blame, and the checkpoints that make these reads fast.
 
 mod blame;
 mod checkpoint;
