@@ -133,7 +133,8 @@ mod tests {
 
     #[test]
     fn tests_are_selected_by_name_if_one_store_alone_has_changed() {
-        let word = |names: &[&str]| only_store(&names.iter().map(ToString::to_string).collect()).map(|store| store.word);
+        let word =
+            |names: &[&str]| only_store(&names.iter().map(ToString::to_string).collect()).map(|store| store.word);
         assert_eq!(word(&["scratchbook-postgres"]), Some("postgres"));
         assert_eq!(word(&["scratchbook-postgres", "scratchbook-core"]), None);
         assert_eq!(word(&["scratchbook-postgres", "scratchbook-mysql"]), None);

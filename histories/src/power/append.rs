@@ -49,7 +49,7 @@ pub struct Work {
 }
 
 impl Work {
-        /// Does the work.
+    /// Does the work.
     ///
     /// # Errors
     /// The error of a call that the database refuses.
