@@ -1,5 +1,5 @@
-//! A loop of your own, or that of another agent framework, on a session. Before each model call, the conversation is
-//! read from the session's events. The results are appended as events, which carry their changes to the state. This
+//! A loop of your own, or the loop of another agent framework, on a session. Before each model call, the conversation
+//! is read from the session's events. The results are appended as events, which carry their changes to the state. This
 //! needs only the session service: no runner, no agent, and not the feature `agent`.
 //!
 //! The framework here is genai, a client for models. `cargo run --example own_loop -- memory: gpt-5-mini` asks a real

@@ -1,4 +1,4 @@
-//! Agents as tools: what their sessions are, and what comes out of them.
+//! Agents as tools: their sessions, and their results.
 
 use std::sync::Arc;
 
@@ -214,7 +214,7 @@ async fn an_agent_tool_that_has_to_wait_says_so() {
     let events = run(caller(calls_once(), tool), InMemorySessionService::new(), "go").await;
     let answer = response(&events[1])["result"].as_str().unwrap().to_owned();
     assert!(answer.starts_with("Error: agent 'helper' stopped waiting on unresolved long-running tool call(s)"));
-    // Its model is asked, though a good answer would have ended the turn.
+    // The caller's model is asked again, although an answer without an error would have ended the turn.
     assert_eq!(events[2].content.as_ref().unwrap().text(), "done");
 }
 

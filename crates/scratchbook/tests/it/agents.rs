@@ -424,7 +424,7 @@ async fn callbacks_after_a_turn_run_when_what_it_led_to_is_over() {
     assert_eq!(stored(&runner).await.state().get("order"), Some(&json!(["sub", "root"])));
 }
 
-/// An agent that gives its parent's events on as its own code says.
+/// A parent that passes on its child's events; `keep` decides which.
 #[derive(Debug)]
 struct Parent {
     child: Arc<dyn Agent>,
@@ -676,7 +676,7 @@ async fn a_piece_of_an_answer_that_escalates_ends_no_sibling_before_the_whole_is
     assert_eq!(stored(&runner).await.state().get("said"), Some(&json!("One two three")));
 }
 
-/// The agent yields one event twice, and the second time it cannot be stored.
+/// The agent yields one event twice, and the second one cannot be stored.
 #[tokio::test]
 async fn an_event_that_cannot_be_stored_is_told_of_by_another() {
     let agent = FunctionAgent::new("twice", |context: InvocationContext| {

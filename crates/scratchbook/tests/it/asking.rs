@@ -27,7 +27,7 @@ fn me(answers: &[LlmResponse]) -> (LlmAgentBuilder, ScriptedLlm) {
     (LlmAgent::builder("me").model(model.clone()), model)
 }
 
-/// What the agent asks after events, each with an author and a content.
+/// Returns what the agent asks after these events, each of which has an author and a content.
 async fn asked_after(agent: LlmAgentBuilder, model: &ScriptedLlm, events: Value) -> LlmRequest {
     let sessions = Arc::new(InMemorySessionService::new());
     let session = sessions.create_session("app", "u", CreateSessionConfig::default()).await.unwrap();
@@ -350,7 +350,7 @@ fn assert_names(agent: LlmAgentBuilder, said: &str) {
     assert!(error.contains(said) && error.contains("agent 'a'"), "{error}");
 }
 
-/// The last event of a turn with this answer.
+/// Returns the last event of a turn with this answer.
 async fn ended_with(response: LlmResponse) -> Event {
     let (agent, _) = me(&[response]);
     let sessions = Arc::new(InMemorySessionService::new());

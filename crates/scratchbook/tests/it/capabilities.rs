@@ -1,4 +1,4 @@
-//! Stores that cannot do everything, and what asks them for it.
+//! Stores that lack some capability, and code that asks for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -6,7 +6,7 @@ use scratchbook::conformance::{PROMISES, all};
 
 for_each_store!(scratchbook::conformance::conformance_tests);
 
-/// What a store does not say it can do is not tested, so the stores of a database say that they can do everything.
+/// Promises are tested only for the capabilities that a store reports, so this checks that stores report all of them.
 mod capabilities {
     macro_rules! all_are_there {
         ($store:ident, $open:path) => {
@@ -35,7 +35,7 @@ async fn promises_are_kept_side_by_side_on_one_store() {
     tasks.join_all().await;
 }
 
-/// What the suite has for whole stores, or for several that share a database.
+/// Functions of the suite that test whole stores, or several stores that share a database.
 const NO_PROMISES: [&str; 2] = ["all", "many_writers_are_followed"];
 
 #[test]

@@ -1,4 +1,4 @@
-//! Increments from many sides at once: none is lost, and none counts twice. What every store's processes do for it.
+//! Concurrent increments by several processes: none is lost, and none counts twice. Each store's tests use these parts.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use crate::database::{append, check_whole, create, event, get, key, setting};
 
 pub(crate) const PROCESSES: usize = 4;
 const WRITERS: usize = 2 * PROCESSES;
-/// What each of eight writers does of what all of them do.
+/// The number of increments of each of the eight writers.
 const INCREMENTS: usize = 1000 / WRITERS;
 const RETRIES: usize = 10;
 
-/// Makes the session in which all of them count.
+/// Creates the session in which all writers count.
 pub(crate) async fn begin(service: &dyn SessionService) {
     create(service, "shared", json!({"n": 0})).await;
 }
 
-/// What one of the processes does: two writers, side by side.
+/// The work of one process: two concurrent writers.
 pub(crate) async fn count<S: SessionService>(service: &Arc<S>, process: usize) {
     let writers = [process, process + PROCESSES].map(|writer| {
         let service = Arc::clone(service);
@@ -42,14 +42,14 @@ async fn count_as<S: SessionService>(service: &Arc<S>, writer: usize) {
             let read: u64 = session.state().get_as("app:read")?.unwrap_or(0);
             Ok(setting("app:read", read + 1))
         };
-        // Some twenty tries are many, and may yet be too few while eight saturate the store.
+        // About twenty tries may be too few while eight writers saturate the store.
         while let Err(error) = service.append_retrying(&mut session, more).await {
             assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
         }
     }
 }
 
-/// Every increment of all processes has counted once.
+/// Checks that every increment of all processes has counted once.
 pub(crate) async fn check(service: &dyn SessionService) {
     let session = get(service, &key("shared")).await.unwrap();
     let mut state = session.state().to_map();

@@ -1,4 +1,4 @@
-//! A process that is killed under load loses nothing it has acknowledged, and leaves nothing in half.
+//! A process that is killed under load loses nothing that it has acknowledged, and leaves nothing half written.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
@@ -14,10 +14,10 @@ use crate::database::{self, Database};
 
 const SESSIONS: usize = 4;
 const WRITERS: usize = 16;
-/// How often one database is hit; more would only make it long to check.
+/// How many kills one database gets. With more, checking it would only take longer.
 const KILLS: u64 = 5;
 
-/// `SCRATCHBOOK_CRASH_ROUNDS` says how often.
+/// `SCRATCHBOOK_CRASH_ROUNDS` sets the number of kills.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_process_keeps_every_acknowledged_event_and_none_in_half() {
     let rounds = database::number_from_env("SCRATCHBOOK_CRASH_ROUNDS", 3);
@@ -40,7 +40,7 @@ async fn a_killed_process_keeps_every_acknowledged_event_and_none_in_half() {
     }
 }
 
-/// Lets a child work for a moment and kills it; gives what it has acknowledged.
+/// Lets a child work for a moment and kills it. Returns what the child has acknowledged.
 fn kill_a_child(database: &Database) -> Vec<(String, u64)> {
     let mut child = database.child("crash::a_child_appends_until_it_is_killed").spawn().unwrap();
     let output = child.stdout.take().unwrap();
@@ -51,7 +51,7 @@ fn kill_a_child(database: &Database) -> Vec<(String, u64)> {
     reader.join().unwrap()
 }
 
-/// Does nothing unless the test above has started it.
+/// The child process of the test above; otherwise this does nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_child_appends_until_it_is_killed() {
     let Some(path) = database::of_parent() else {

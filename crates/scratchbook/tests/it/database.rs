@@ -14,13 +14,13 @@ use scratchbook::{
 use serde_json::{Map, Value};
 use tempfile::TempDir;
 
-/// Tells a child process which database to work on. Without it a child's test has nothing to do.
+/// Names the database of a child process. Without this variable, a child's test does nothing.
 const CHILD: &str = "SCRATCHBOOK_TEST_CHILD";
 
 pub(crate) const APP: &str = "app";
 pub(crate) const USER: &str = "alice";
 
-/// A path in a folder of its own, which goes with it.
+/// A path in its own folder, which is removed with this value.
 pub(crate) struct Database {
     _folder: TempDir,
     pub(crate) path: PathBuf,
@@ -45,7 +45,7 @@ impl Database {
         SqliteSessionService::open(&self.path, options).await
     }
 
-    /// The path with something after it.
+    /// Returns the path with a suffix.
     pub(crate) fn beside(&self, suffix: &str) -> PathBuf {
         let mut path = self.path.clone().into_os_string();
         path.push(suffix);
@@ -57,7 +57,7 @@ impl Database {
         rusqlite::Connection::open(&self.path).unwrap().execute_batch(statements).unwrap();
     }
 
-    /// This test binary again, running only the test named, on this database.
+    /// Returns a command that runs one test of this binary on this database.
     pub(crate) fn child(&self, test: &str) -> Command {
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.args([test, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, &self.path).stdout(Stdio::piped());
@@ -65,7 +65,7 @@ impl Database {
     }
 }
 
-/// The database of a child process, in it.
+/// Returns the database for this process, if it is a child process.
 pub(crate) fn of_parent() -> Option<PathBuf> {
     std::env::var_os(CHILD).map(PathBuf::from)
 }
@@ -104,8 +104,8 @@ pub(crate) async fn append(service: &dyn SessionService, key: &SessionKey, event
     Ok(committed.event.seq.unwrap())
 }
 
-/// Checks that a database is whole: numbers without gaps, every state the fold of its log, and of each event
-/// all or nothing. Gives the sessions.
+/// Checks that a database is whole: numbers have no gaps, every state is the fold of its log, and each event is stored
+/// completely or not at all. Returns the sessions.
 pub(crate) async fn check_whole(service: &dyn SessionService, initial: &Map<String, Value>) -> Vec<Session> {
     let page = service.list_sessions(APP, &Default::default()).await.unwrap();
     assert!(page.next_page_token.is_none());

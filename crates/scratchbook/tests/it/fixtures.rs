@@ -1,7 +1,7 @@
-//! Databases made by every published version are read, brought up to date and written on.
+//! Databases of every published version are read, migrated and written to.
 //!
-//! A fixture is what a database's own tool dumps of a database that [`fill`] has filled. To make one for a new version
-//! of the tables, run the test of its store that prints it; the old ones stay.
+//! A fixture is a dump, by the database's own tool, of a database that [`fill`] has filled. To make a fixture for a new
+//! version of the tables, run the test of the store that writes it. The old fixtures stay.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ fn odd_values() -> Value {
     })
 }
 
-/// Fills an empty store with some of everything.
+/// Fills an empty store with some data of every kind.
 pub(crate) async fn fill(store: &Store) {
     let sessions = &store.sessions;
     let mut state = odd_values();
@@ -55,7 +55,7 @@ pub(crate) async fn fill(store: &Store) {
     }
 }
 
-/// Checks that all of it is there, and that the store can be written on.
+/// Checks that all data of [`fill`] is there, and that the store can be written to.
 pub(crate) async fn check(store: &Store) {
     let sessions = &store.sessions;
     let alices = key("shop", "alice", "s1");
@@ -115,7 +115,7 @@ pub(crate) async fn check(store: &Store) {
     assert_eq!(app.last().map(|c| (c.name.as_str(), c.version)), Some(("limit", 3)));
 }
 
-/// What a fixture of a store says.
+/// Returns the text of a fixture.
 pub(crate) fn fixture(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(path);
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
@@ -136,7 +136,7 @@ async fn sqlite_files_of_every_version_are_read_and_written() {
     }
 }
 
-/// What was committed before there were feeds, forks and states at events is known all the same.
+/// The feed, forks and states at events also work for commits from before these features existed.
 #[tokio::test]
 async fn the_past_of_old_files_is_known() {
     for version in VERSIONS {
@@ -173,7 +173,7 @@ async fn the_past_of_old_files_is_known() {
 /// The versions of SQLite's tables.
 const VERSIONS: [&str; 6] = ["v1", "v2", "v3", "v4", "v5", "v6"];
 
-/// Makes a file as that version of the tables had it, and gives its URI.
+/// Creates a file with that version of the tables, and returns its URI.
 fn old_file(folder: &TempDir, version: &str) -> String {
     let path = folder.path().join("old.db");
     let file = rusqlite::Connection::open(&path).unwrap();
@@ -214,7 +214,7 @@ async fn keys_written_before_an_upgrade_are_known_by_where_they_were_written() {
     }
 }
 
-/// Does nothing unless `SCRATCHBOOK_NEW_FIXTURE` names a file to make; its dump is the next fixture.
+/// Creates the file that `SCRATCHBOOK_NEW_FIXTURE` names, whose dump is the next fixture; otherwise this does nothing.
 #[tokio::test]
 async fn a_file_is_made_for_the_next_fixture() {
     let Some(path) = std::env::var_os("SCRATCHBOOK_NEW_FIXTURE") else {

@@ -1,20 +1,20 @@
-//! Random keys, values and deltas, with the ones that have gone wrong somewhere among them.
+//! Random keys, values and deltas. Some of them have caused errors before.
 
 use proptest::prelude::*;
 use scratchbook::state::Operation;
 use scratchbook::{ErrorKind, Result, StateDelta};
 use serde_json::{Value, json};
 
-/// This many cases, unless `PROPTEST_CASES` says otherwise.
+/// Returns a configuration with this many cases; `PROPTEST_CASES` overrides the number.
 pub(crate) fn cases(count: u32) -> ProptestConfig {
     let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     if std::env::var_os("PROPTEST_CASES").is_some() { config } else { ProptestConfig { cases: count, ..config } }
 }
 
-/// Changes in the order written: a value, or `None` for a removal.
+/// Changes in the order of writing: a value, or `None` for a removal.
 pub(crate) type Changes = Vec<(String, Option<Value>)>;
 
-/// Keys of every scope; few names, so that they meet, and some that are odd.
+/// Keys of every scope. There are few names, so that the same keys occur repeatedly, and some odd names.
 pub(crate) fn key() -> impl Strategy<Value = String> {
     let prefix = prop::sample::select(vec!["", "user:", "app:", "temp:", "weird:", "User:"]);
     let name = prop_oneof![
@@ -25,7 +25,7 @@ pub(crate) fn key() -> impl Strategy<Value = String> {
     (prefix, name).prop_map(|(prefix, name)| format!("{prefix}{name}"))
 }
 
-/// Any JSON value, edges of numbers and of strings among them.
+/// Any JSON value, including edge cases of numbers and strings.
 pub(crate) fn value() -> impl Strategy<Value = Value> {
     let edges = vec![
         json!(null),
@@ -66,7 +66,7 @@ pub(crate) fn changes() -> impl Strategy<Value = Changes> {
     prop::collection::vec((key(), prop::option::weighted(0.75, value())), 0..6)
 }
 
-/// The changes as a delta, by the calls a program would make.
+/// Builds a delta of the changes, by the calls that a program would make.
 pub(crate) fn delta(changes: &Changes) -> StateDelta {
     let mut delta = StateDelta::new();
     for (key, value) in changes {
@@ -78,7 +78,7 @@ pub(crate) fn delta(changes: &Changes) -> StateDelta {
     delta
 }
 
-/// What a program does to a key.
+/// An action of a program on a key.
 #[derive(Clone, Debug)]
 pub(crate) enum Deed {
     Set(Value),
@@ -86,10 +86,10 @@ pub(crate) enum Deed {
     Do(Operation),
 }
 
-/// Deeds in the order done.
+/// Deeds in their order.
 pub(crate) type Deeds = Vec<(String, Deed)>;
 
-/// Values that operations are for, and edges of them.
+/// Values that operations are made for, including edge cases.
 fn operand() -> impl Strategy<Value = Value> {
     let values = vec![
         json!(0),
@@ -131,7 +131,7 @@ pub(crate) fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// Deeds on few keys, so that they meet.
+/// Deeds on few keys, so that the same keys occur repeatedly.
 pub(crate) fn deeds() -> impl Strategy<Value = Deeds> {
     let keys = ["a", "b", "user:a", "user:b", "app:a", "temp:a"].map(str::to_owned).to_vec();
     let deed = prop_oneof![
@@ -142,7 +142,7 @@ pub(crate) fn deeds() -> impl Strategy<Value = Deeds> {
     prop::collection::vec((prop::sample::select(keys), deed), 0..6)
 }
 
-/// The deeds as a delta, by the calls a program would make; some are refused at once.
+/// Builds a delta of the deeds, by the calls that a program would make; some deeds are refused at once.
 pub(crate) fn delta_of(deeds: &Deeds) -> Result<StateDelta> {
     let mut delta = StateDelta::new();
     for (key, deed) in deeds {
@@ -155,7 +155,8 @@ pub(crate) fn delta_of(deeds: &Deeds) -> Result<StateDelta> {
     Ok(delta)
 }
 
-/// What deeds come to, naively: of each key named, in the order first named, whether it was written and what it is.
+/// Computes the result of deeds naively: for each key, in the order of first use, whether it was written, and its
+/// value.
 pub(crate) fn done(
     deeds: &Deeds,
     found: impl Fn(&str) -> Option<Value>,
@@ -185,7 +186,7 @@ pub(crate) fn done(
     }
 }
 
-/// What a deed makes of a value: `None` for no write.
+/// Returns the value after a deed; the outer `None` means no write.
 fn naive(deed: &Deed, found: Option<Value>) -> Result<Option<Option<Value>>, ErrorKind> {
     let impossible = Err(ErrorKind::FailedPrecondition);
     let operation = match deed {
@@ -236,7 +237,7 @@ fn patched(target: Value, patch: &Value) -> Value {
     merged.into()
 }
 
-/// Chooses, always in the same way from a seed.
+/// Chooses at random, always in the same way for a seed.
 pub(crate) struct Dice(u64);
 
 impl Dice {
@@ -245,7 +246,7 @@ impl Dice {
     }
 
     pub(crate) fn roll(&mut self, sides: u64) -> u64 {
-        // Numbers that follow each other are to begin differently.
+        // Successive seeds have to give different beginnings.
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
     }

@@ -1,4 +1,4 @@
-//! Reads whose callers have gone: they end, and those of others do not wait for them.
+//! Reads whose callers have gone: these reads end, and reads of other callers do not wait for them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ async fn reads_that_nobody_waits_for_hold_up_nobody(store: Store) {
     let one = begun.elapsed();
     assert_eq!(whole.events().len(), EVENTS);
     drop(whole);
-    // Some of them are under way when they are dropped, the others wait behind them.
+    // Some of these reads are running when they are dropped; the others wait behind them.
     let reads = (0..100).map(|_| {
         let (store, long) = (store.clone(), long.clone());
         tokio::spawn(async move {
@@ -46,7 +46,7 @@ async fn reads_that_nobody_waits_for_hold_up_nobody(store: Store) {
     assert!(waited < Duration::from_secs(1), "{waited:?} behind {left} reads that nobody waits for, of {one:?} each");
 }
 
-/// A connection on which a read was given up says the next time what is asked, and nothing else.
+/// After a read was dropped, the next call on its connection gets its own answer.
 async fn reads_beside_those_that_are_left_are_whole(store: Store) {
     let long = Arc::new(long(&store).await);
     let config = GetSessionConfig::default().with_num_recent_events(10);

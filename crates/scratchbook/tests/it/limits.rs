@@ -1,4 +1,4 @@
-//! Limits that somebody has set.
+//! Limits that differ from the default.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-/// Makes a test of each promise for each store, opened with at most three events a session and four keys a scope.
+/// Makes a test of each promise for each store, which allows three events per session and four keys per scope.
 macro_rules! on_every_store {
     ($($promise:ident)*) => {
         on_every_store!(memory, crate::limits::memory, $($promise)*);
@@ -97,7 +97,7 @@ async fn get(sessions: &dyn SessionService, key: &SessionKey) -> Session {
     sessions.get_session(key, &GetSessionConfig::default()).await.unwrap().unwrap()
 }
 
-/// The fourth event is refused, a retry of the third is not, and a session made again starts from zero.
+/// The fourth event is refused, a retry of the third is accepted, and a session that is created again starts from zero.
 async fn a_session_has_no_more_events_than_it_may(store: Store) {
     let sessions = store.sessions.as_ref();
     let hello = |id: &str| Event::new("user").with_id(id).with_timestamp(1.0);
@@ -146,7 +146,7 @@ async fn small_limits_are_exact(store: Store) {
     assert_eq!((error.kind(), get(sessions, &key).await.title()), (ErrorKind::ResourceExhausted, None), "{error}");
     append(sessions, &key, removing("d")).await;
 
-    // A key that was removed is as new as one that never was.
+    // A removed key counts like a key that never existed.
     let app = StateOwner::app("app").unwrap();
     let put = |state: Value| sessions.put_state(&app, StateDelta::try_from(state).unwrap(), "me".into());
     put(json!({"a": 1, "b": 2, "c": 3, "d": 4})).await.unwrap();
@@ -160,7 +160,7 @@ async fn small_limits_are_exact(store: Store) {
     assert_eq!(Value::from(sessions.get_state(&app).await.unwrap()), json!({"a": 1, "b": 2, "c": 3, "d": 2}));
 }
 
-/// What is known of a session that was deleted says nothing about one that is made at its address, or forked to it.
+/// The counts of a deleted session do not apply to a session that is created at its address, or forked to it.
 async fn a_session_made_again_is_counted_anew(store: Store) {
     let sessions = store.sessions.as_ref();
     let config = |state: Value| CreateSessionConfig::default().with_session_id("s").with_state(state);
@@ -181,7 +181,7 @@ async fn a_session_made_again_is_counted_anew(store: Store) {
     refused(sessions, &key, event(json!({"e": 5})), "'e'").await;
 }
 
-/// However many append at once, the session ends with as many events as it may have, without a gap.
+/// After concurrent appends, the session has the maximum number of events, without a gap.
 async fn racing_appends_stop_at_the_last_event(store: Store) {
     let created = store.sessions.create_session("app", "alice", CreateSessionConfig::default()).await.unwrap();
     let mut appends = JoinSet::new();
@@ -202,7 +202,7 @@ async fn racing_appends_stop_at_the_last_event(store: Store) {
     assert_eq!(session.events().iter().map(|event| event.seq.unwrap()).collect::<Vec<_>>(), [1, 2, 3]);
 }
 
-/// What was there before a limit was lowered is read, written again and removed; only growth is refused.
+/// Data from before a limit was lowered can be read, written again and removed; only growth is refused.
 #[tokio::test]
 async fn a_lowered_limit_refuses_only_growth() {
     let folder = tempfile::tempdir().unwrap();
@@ -232,8 +232,8 @@ async fn a_lowered_limit_refuses_only_growth() {
     assert_eq!(json!(session.state()), json!({"a": 2, "d": 4, "user:a": 2, "user:b": 2, "app:a": 2, "app:b": 2}));
 }
 
-/// Services that share a file, as processes do, count each other's keys, and what was removed or deleted elsewhere
-/// makes room.
+/// Services that share a file, like processes, count each other's keys. Removals and deletions by another service make
+/// room.
 #[tokio::test]
 async fn services_on_one_file_keep_one_limit() {
     let folder = tempfile::tempdir().unwrap();

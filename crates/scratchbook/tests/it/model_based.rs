@@ -1,4 +1,4 @@
-//! Stores against a model of nested maps: random calls, and after each the whole of what can be read.
+//! Compares stores with a model of nested maps: makes random calls, and reads everything after each call.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::generate::{Changes, Deeds, cases, changes, deeds, delta, delta_of, done, value};
 
-/// Text of values by key, without prefix.
+/// Values as text, by key without prefix.
 type Naive = BTreeMap<String, String>;
 
 #[derive(Default)]
@@ -23,10 +23,10 @@ struct Model {
     /// By app and user.
     users: BTreeMap<(String, String), Naive>,
     sessions: BTreeMap<SessionKey, Kept>,
-    /// Counts commits; which one wrote a key last, by whose key it is.
+    /// The number of commits, and the last commit that wrote each key, by owner and key.
     clock: u64,
     written: BTreeMap<(String, String), u64>,
-    /// Copies of sessions, with the commit after which they were read and the keys that they have written since.
+    /// Copies of sessions, each with the commit after which it was read and the keys that it has written since.
     copies: BTreeMap<SessionKey, Copy>,
 }
 
@@ -45,11 +45,11 @@ struct Kept {
     /// The changes of each event as they were sent, with operations in them.
     sent: Vec<StateDelta>,
     time: f64,
-    /// The commit that made it.
+    /// The commit that created the session.
     life: u64,
 }
 
-/// Which app, user and session: few of each, so that they meet.
+/// The app, the user and the session. There are few of each, so that calls often concern the same session.
 type Place = (usize, usize, usize);
 
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ enum Call {
     Append(Place, Changes, u32),
     Operate(Place, Deeds),
     PutOperations(Place, Deeds),
-    /// Reads a copy, which later appends are made on.
+    /// Reads a copy, on which later appends are made.
     Read(Place),
     Late(Place, Deeds, ConflictMode),
     Retry(Place),
@@ -99,7 +99,7 @@ fn set(naive: &mut Naive, name: &str, value: Option<&Value>) {
     };
 }
 
-/// CommitScope key it is, and the key.
+/// Returns the owner of a key, and the key.
 fn of(key: &SessionKey, name: &str) -> (String, String) {
     let owner = match name.split_once(':') {
         Some(("app", _)) => key.app_name().to_owned(),
@@ -240,7 +240,7 @@ impl Model {
         }
     }
 
-    /// Appends an event with operations, to a copy that may be late or not.
+    /// Appends an event with operations; with a `mode`, to a copy that may be outdated.
     async fn operate(
         &mut self,
         store: &Store,
@@ -251,7 +251,7 @@ impl Model {
     ) {
         let Ok(delta) = delta_of(&deeds) else { return };
         let stored: Deeds = deeds.into_iter().filter(|(name, _)| !name.starts_with("temp:")).collect();
-        // A copy carries out what is temporary by itself, and may refuse it.
+        // A copy applies operations on `temp:` keys itself, and may refuse them.
         let sent = if mode.is_some() { delta_of(&stored).unwrap() } else { delta.clone() };
         let (id, time) = (format!("e{count}"), count as f64);
         let event = Event::new("agent").with_id(&id).with_timestamp(time).with_state_delta(sent);
@@ -307,7 +307,7 @@ impl Model {
         assert_eq!(answer.seq, Some(kept.events.len() as u64));
     }
 
-    /// What a session's merged state is to be.
+    /// Returns the expected merged state of a session.
     fn merged(&self, key: &SessionKey) -> Naive {
         let app = self.apps.get(key.app_name()).into_iter().flatten();
         let user = self.users.get(&(key.app_name().to_owned(), key.user_id().to_owned())).into_iter().flatten();
@@ -316,7 +316,7 @@ impl Model {
         own.into_iter().chain(user.map(|(name, v)| (format!("user:{name}"), v.clone()))).chain(shared).collect()
     }
 
-    /// Holds the store to be what the model is.
+    /// Checks that the store has the same contents as the model.
     async fn compare(&self, store: &Store) {
         for (app, user, session) in
             [(0, 0, 0), (0, 0, 1), (0, 1, 0), (0, 1, 1), (1, 0, 0), (1, 0, 1), (1, 1, 0), (1, 1, 1)]

@@ -1,4 +1,4 @@
-//! The algebra of operations, and what agents see of theirs before they are committed.
+//! The algebra of operations, and what agents see of their operations before the commit.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ fn state_of(deeds: &Deeds) -> Map<String, Value> {
     state
 }
 
-/// As text, so that `0.0` is not `-0.0`, by key.
+/// Returns the values as text, by key, so that `0.0` and `-0.0` differ.
 fn text(state: &Map<String, Value>) -> BTreeMap<String, String> {
     state.iter().map(|(key, value)| (key.clone(), value.to_string())).collect()
 }
@@ -47,7 +47,7 @@ proptest! {
         let in_turn = after(&found, &first).and_then(|state| after(&state, &second));
         let mut both = first.clone();
         match both.merge(second) {
-            // What is refused when the two are put together would have been refused in turn, whatever is found.
+            // If merging the two is refused, applying them in turn is refused as well, for any stored state.
             Err(_) => {
                 prop_assert!(in_turn.is_err());
                 prop_assert_eq!(both, first);
@@ -138,7 +138,7 @@ struct Count {
     fail: Option<String>,
 }
 
-/// Counts, and tells what the tool sees then.
+/// A tool that counts, and returns what it sees afterwards.
 fn count_tool() -> FunctionTool {
     FunctionTool::new("count", "Counts.", |args: Count, context: ToolContext| async move {
         let state = context.state();
@@ -187,7 +187,8 @@ async fn operations_of_callbacks_and_tools_are_seen_through_the_layers_and_commi
     let events = run(&runner, "count").await.unwrap();
     assert!(events.iter().all(|event| serde_json::to_string(event).is_ok()));
     let answers: Vec<_> = events.iter().flat_map(Event::function_responses).map(|a| json!(a.response)).collect();
-    // Each call sees its own writes and, as they run one after the other here, those of the calls that have returned.
+    // Each call sees its own writes. The calls run one after the other here, so it also sees those of the earlier
+    // calls.
     assert_eq!(answers[0], json!({"n": 8, "list": [0, "model", 1]}));
     assert_eq!(answers[1], json!({"n": 18, "list": [0, "model", 1, 10]}));
     assert!(answers[2]["error"].as_str().unwrap().contains("'list'"), "{answers:?}");

@@ -1,4 +1,4 @@
-//! The overlay, the fold and the split by scope against maps that do it the simplest way.
+//! Compares the overlay, the fold and the split by scope with simple maps.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::generate::{Changes, cases, changes, delta, key, value};
 
-/// Text of values by key: equal to the last bit or not equal.
+/// Values as text, by key, so that they are compared exactly.
 type Naive = BTreeMap<String, String>;
 
 #[derive(Clone, Debug)]

@@ -1,5 +1,4 @@
-//! What agents that run at the same time see of each other's writes before they are committed, and what is committed of
-//! them in the end.
+//! Which uncommitted writes concurrent agents see of each other, and which of these writes are committed in the end.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +23,7 @@ async fn wait(milliseconds: u64) {
     tokio::time::sleep(Duration::from_millis(milliseconds)).await;
 }
 
-/// A model that takes its time.
+/// A model that answers after a pause.
 fn after(milliseconds: u64, text: &'static str) -> ScriptedLlm {
     ScriptedLlm::from_stream(move |_| {
         Box::pin(async_stream::stream! {
@@ -34,7 +33,7 @@ fn after(milliseconds: u64, text: &'static str) -> ScriptedLlm {
     })
 }
 
-/// An agent that writes before its model is asked, which takes a while.
+/// An agent that writes before it asks its model, whose answer takes a while.
 fn slow(milliseconds: u64, write: impl Fn(&CallbackContext) + Send + Sync + 'static) -> LlmAgent {
     let agent = LlmAgent::builder("slow").model(after(milliseconds, "done"));
     let agent = agent.before_model(move |context, request| {
@@ -48,7 +47,7 @@ fn sets_k(context: &CallbackContext) {
     context.state().set("k", "cancelled").unwrap();
 }
 
-/// An agent that commits a value after a while and ends what runs beside it.
+/// An agent that commits a value after a while and ends the agents beside it.
 fn quick() -> FunctionAgent {
     FunctionAgent::new("quick", |context: InvocationContext| {
         async_stream::try_stream! {
@@ -60,7 +59,7 @@ fn quick() -> FunctionAgent {
     })
 }
 
-/// An agent that copies what it sees of a key to another.
+/// An agent that copies the value that it sees of one key to another key.
 fn copies(name: &str, from: &'static str, to: &'static str) -> LlmAgent {
     let agent = LlmAgent::builder(name).model(ScriptedLlm::new(vec!["never said"; 9]));
     let agent = agent.before_agent(move |context| async move {
@@ -71,7 +70,7 @@ fn copies(name: &str, from: &'static str, to: &'static str) -> LlmAgent {
     agent.build().unwrap()
 }
 
-/// A tool that writes and answers, after a while each.
+/// A tool that writes after one pause and answers after another.
 fn writer(name: &'static str, before: u64, between: u64) -> FunctionTool {
     FunctionTool::new(name, "Writes.", move |_: Args, context: ToolContext| async move {
         wait(before).await;
@@ -138,13 +137,13 @@ async fn of_parallel_calls_the_later_in_call_order_wins_a_temp_key_also_beside_a
     }
 }
 
-/// What others see between the return of the calls and their commit.
+/// What other calls see between the return of the calls and their commit.
 #[tokio::test(start_paused = true)]
 async fn of_parallel_calls_that_have_returned_others_see_what_will_be_committed() {
     let names = ["first", "second", "third"];
     let seen: Arc<Mutex<Vec<Value>>> = Arc::default();
     let kept = Arc::clone(&seen);
-    // The first writes last, and the third is there to look when both have returned.
+    // The first call writes last. The third reads the state when the other two have returned.
     let looks = FunctionTool::new("third", "Looks.", move |_: Args, context: ToolContext| {
         let kept = Arc::clone(&kept);
         async move {
@@ -243,7 +242,7 @@ async fn nothing_of_cancelled_agents_is_left_however_deep_they_run() {
     }
 }
 
-/// Also where the code of a callback is running, and in a parallel agent within another.
+/// This also holds while a callback is running, and for a parallel agent within another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nothing_of_cancelled_agents_runs_any_more_when_the_next_agent_begins_however_deep_they_are() {
     let has_run = Arc::new(AtomicBool::new(false));
@@ -282,7 +281,7 @@ async fn a_context_of_a_cancelled_agent_refuses_to_write() {
     assert_eq!(context.state().get("k"), Some(json!("committed")));
 }
 
-/// A parallel agent that fails, too, leaves nothing to a parent that goes on.
+/// A parent that continues after a parallel agent has failed sees none of its uncommitted writes.
 #[tokio::test(start_paused = true)]
 async fn what_the_siblings_of_a_failed_parallel_agent_wrote_is_gone() {
     let fails = FunctionAgent::new("fails", |_| {
@@ -360,7 +359,7 @@ async fn ones_own_pending_value_is_seen_before_any_other() {
     assert_eq!(stored(&runner).await.state().get("checked"), Some(&json!(true)));
 }
 
-/// What an agent's callbacks write for one event is the agent's own, whichever of them reads it.
+/// All callbacks of an agent see what the agent's callbacks have written for the same event.
 #[tokio::test(start_paused = true)]
 async fn a_callback_sees_what_an_earlier_one_wrote_for_the_same_event_before_any_other_value() {
     let agent = LlmAgent::builder("slow").model(after(250, "done")).before_model(|context, request| async move {
@@ -387,7 +386,7 @@ async fn a_callback_sees_what_an_earlier_one_wrote_for_the_same_event_before_any
     }
 }
 
-/// An operation is carried out on whatever is there, so it counts above a later commit, too.
+/// An operation is applied to the present value, so it also counts on top of a later commit.
 #[tokio::test(start_paused = true)]
 async fn a_pending_operation_of_a_sibling_is_seen_on_top_of_what_is_committed() {
     let adds = |context: &CallbackContext| context.state().increment("n", 1).unwrap();

@@ -1,4 +1,4 @@
-//! Pieces of a streamed answer: whose id, time and changes they carry.
+//! Pieces of a streamed answer: their ids, times and changes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use crate::runner::{run, runner, stored};
 
 const ANSWER: &str = "Hello from the scripted model.";
 
-/// The answer in pieces of ten characters, then as a whole.
+/// Returns the answer in pieces of ten characters, followed by the whole answer.
 fn responses() -> Vec<LlmResponse> {
     let pieces = ANSWER.as_bytes().chunks(10).map(|piece| LlmResponse::piece(std::str::from_utf8(piece).unwrap()));
     pieces.chain([LlmResponse { partial: Some(false), ..LlmResponse::text(ANSWER) }]).collect()

@@ -1,5 +1,5 @@
-//! `nodeInfo.path`: where in a run an event arose. Every list here was measured on google-adk 2.13.0 with the same
-//! agents and the same answers of their models.
+//! `nodeInfo.path`: the place in a run where an event was made. Every list here was recorded with google-adk 2.13.0,
+//! with the same agents and the same answers of their models.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ fn all(agents: Vec<LlmAgentBuilder>) -> Vec<Arc<dyn Agent>> {
     agents.into_iter().map(|agent| -> Arc<dyn Agent> { Arc::new(agent.build().unwrap()) }).collect()
 }
 
-/// Author and path of each event of a session, as stored.
+/// Returns the author and the path of each stored event of a session.
 async fn places(runner: &Runner) -> Vec<String> {
     stored(runner).await.events().iter().map(|event| format!("{} {}", event.author, event.node_info.path)).collect()
 }

@@ -1,4 +1,4 @@
-//! Plugins, and callbacks for failures: their order, and what becomes of their writes.
+//! Plugins, and callbacks for failures: their order, and the effect of their writes.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use crate::logged::Log;
 type Notes = Arc<Mutex<Vec<String>>>;
 type Args = Map<String, Value>;
 
-/// Notes every call, and fails in one kind of callback.
+/// A plugin that records every call, and fails in one kind of callback.
 #[derive(Debug)]
 struct Noting {
     name: &'static str,
@@ -348,7 +348,7 @@ async fn nothing_of_a_failed_tool_remains_beside_what_callbacks_write_about_it()
     }
 }
 
-/// Writes wherever a plugin can write around a call, and answers for a failed tool.
+/// A plugin that writes in each callback around a call, and answers in place of a failed tool.
 #[derive(Debug)]
 struct Writing;
 
@@ -403,7 +403,7 @@ async fn the_state_rules_hold_for_what_plugins_write_around_calls() {
             false => Err(Error::internal("no")),
         }
     });
-    // The first call is answered for, the second fails, the third succeeds before both have ended.
+    // The plugin answers for the first call, the second call fails, and the third succeeds before the other two end.
     let calls = LlmResponse::calls([1, 2, 3].map(|k| ("act", json!({"k": k}))));
     let agent = LlmAgent::builder("root").model(ScriptedLlm::new([calls, "done".into()])).tool(tool).build().unwrap();
     let sessions = Arc::new(InMemorySessionService::new());

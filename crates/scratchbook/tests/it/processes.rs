@@ -87,7 +87,7 @@ async fn a_child_wants_ids() {
     unique::want(&Arc::new(database::open_path(&path).await), process).await;
 }
 
-/// `SCRATCHBOOK_SATURATED_SECONDS` says how long.
+/// `SCRATCHBOOK_SATURATED_SECONDS` sets the duration.
 #[tokio::test]
 async fn four_saturated_processes_wait_less_than_a_second_for_each_other() {
     let database = Database::new();
@@ -138,7 +138,7 @@ async fn a_child_saturates_the_file() {
     println!("\nslowest {} of {total}", slowest.as_micros());
 }
 
-/// `SCRATCHBOOK_OPEN_ROUNDS` says how often.
+/// `SCRATCHBOOK_OPEN_ROUNDS` sets the number of rounds.
 #[tokio::test]
 async fn a_fresh_file_may_be_opened_by_many_at_once() {
     let database = Database::new();
@@ -169,7 +169,7 @@ fn start(child: impl Fn() -> Command) -> Vec<Child> {
     (0..PROCESSES).map(|process| child().env(WRITER, process.to_string()).spawn().unwrap()).collect()
 }
 
-/// Waits for a child, which must succeed, and gives what it printed.
+/// Waits for a child, which must succeed, and returns its output.
 fn finish(child: Child) -> String {
     let output = child.wait_with_output().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,4 +1,4 @@
-//! Bytes that are counted, and quotas that somebody has set.
+//! Counted bytes, and quotas.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-/// Makes a test of each promise for each store, opened with the same quotas.
+/// Makes a test of each promise for each store, all with the same quotas.
 macro_rules! on_every_store {
     ($($promise:ident)*) => {
         on_every_store!(memory, crate::quotas::memory, $($promise)*);
@@ -81,7 +81,7 @@ fn assert_refused<T: std::fmt::Debug>(result: Result<T>, words: &[&str]) {
     assert!(words.iter().all(|word| message.contains(word)), "{words:?} are to be in: {message}");
 }
 
-/// An event of about this many bytes.
+/// Returns an event of about this many bytes.
 fn event(id: &str, bytes: usize) -> Event {
     let delta = StateDelta::new().with("text", "x".repeat(bytes)).unwrap();
     Event::new("agent").with_id(id).with_timestamp(1.0).with_state_delta(delta)
@@ -99,7 +99,7 @@ async fn get(store: &Store, key: &SessionKey) -> Session {
     store.sessions.get_session(key, &GetSessionConfig::default()).await.unwrap().unwrap()
 }
 
-/// What a session's rows take, worked out from what is read.
+/// Returns the size of a session's rows, computed from what is read.
 pub(crate) async fn stored(store: &Store, key: &SessionKey) -> u64 {
     let (session, initial) = (get(store, key).await, store.sessions.get_initial_state(key).await.unwrap().unwrap());
     let text = |event: &Event| {
@@ -251,7 +251,7 @@ async fn racing_appends_stay_within_a_quota(store: Store) {
 async fn writes_whose_callers_have_left_stay_within_a_quota(store: Store) {
     let key = create(&store, "alice", "s").await.unwrap().key().clone();
     append(&store, &key, event("e", 100)).await.unwrap();
-    // What is stored is known for a while now, so that each of these is under way when its caller leaves.
+    // The total is cached for a while now, so each of these writes has begun when its caller drops it.
     for n in 0..30 {
         drop(create(&store, "alice", &format!("s{n}")).now_or_never());
         drop(append(&store, &key, event(&format!("e{n}"), 200)).now_or_never());
@@ -279,8 +279,8 @@ async fn writes_whose_callers_have_left_stay_within_a_quota(store: Store) {
     append(&store, &key, event("last", 3500)).await.expect("nothing is charged for what has gone");
 }
 
-/// Loses what is counted of all sessions, as an older program does that still runs after the tables were brought up to
-/// date: it counts nothing of what it appends.
+/// Removes the counts of all sessions. An older program that still runs after the migration leaves such rows, because
+/// it does not count what it appends.
 async fn uncounted<T>(store: (Store, T), lose: impl AsyncFnOnce(&T)) {
     let (store, place) = store;
     let session = create(&store, "alice", "s").await.unwrap();

@@ -1,5 +1,5 @@
-//! Runs as google-adk 2.13.0 was measured to answer them, to the letter: the same agents, with the same answers of their
-//! models, give the same JSON, up to ids, times, and what is listed as different.
+//! Runs, compared with recordings of google-adk 2.13.0: the same agents, with the same answers of their models, give
+//! the same JSON, except for ids, times and the listed differences.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -90,7 +90,7 @@ fn runner(agent: impl Agent) -> Runner {
     builder.auto_create_session().build().unwrap()
 }
 
-/// Puts names in the place of ids and times, in the order they come.
+/// Replaces ids and times with names, in the order of their occurrence.
 struct Names(HashMap<String, String>);
 
 impl Names {

@@ -1,4 +1,4 @@
-//! Removals that the feed lets go with time, and what those who have missed them get, on every store.
+//! Records of removals that the feed drops after some time, and what readers get who have missed them, on every store.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::database::{append, setting};
 
 pub(crate) const DAY: u64 = 24 * 3600;
 
-/// The clock of the machine, and some days more.
+/// The clock of the machine, put forward by some days.
 #[derive(Debug, Default)]
 pub(crate) struct Later(pub(crate) AtomicU64);
 
@@ -77,7 +77,7 @@ async fn removals_go_with_time_and_those_who_missed_them_are_told(sessions: Arc<
     let (found, _) = page(sessions, FeedStart::After(after), 100).await;
     assert!(found.is_empty(), "who has read it goes on: {found:?}");
 
-    // Who begins at the beginning has missed nothing, in pages of any size.
+    // A reader that starts at the beginning has missed nothing, with pages of any size.
     create("later").await;
     for limit in 1..4 {
         let (mut all, mut start) = (Vec::new(), FeedStart::Beginning);
@@ -113,11 +113,11 @@ async fn who_began_before_removals_go_reads_on(sessions: Arc<dyn SessionService>
     sessions.prune(Prune::Expired, 100).await.unwrap();
     let (second, cursor) = page(sessions, FeedStart::After(cursor), 1).await;
     let (rest, _) = page(sessions, FeedStart::After(cursor), 9).await;
-    // The removal and the events are of two sessions, so either may come first.
+    // The removal and the events belong to different sessions, so either may come first.
     let all = [first, second, rest].concat();
     assert_eq!(all.iter().filter(|kind| **kind == "event").count(), 3, "what it has not read is there: {all:?}");
 
-    // What is removed once it has begun is missed.
+    // The reader misses a removal that is made and dropped after it has begun.
     let (_, cursor) = page(sessions, FeedStart::Beginning, 1).await;
     sessions.delete_session(&key("stays")).await.unwrap();
     settled(sessions).await;
@@ -156,7 +156,7 @@ async fn one_call_lets_all_old_removals_go(sessions: Arc<dyn SessionService>, cl
     assert_eq!(count().await, 0);
 }
 
-/// Waits until no transaction from before now is open in any database of the server: cursors of PostgreSQL know of them.
+/// Waits until no earlier transaction is open on the server, because PostgreSQL's cursors depend on these transactions.
 async fn settled(sessions: &dyn SessionService) {
     let place = |cursor: &FeedCursor| {
         let mut parts = cursor.as_str().rsplit(' ').next()?.split(':');
@@ -172,7 +172,7 @@ async fn settled(sessions: &dyn SessionService) {
     }
 }
 
-/// Tests of a promise, each on a store of its own with a clock that can be put forward.
+/// Makes tests of a promise, each on its own store with a clock that can be put forward.
 macro_rules! on_every_store {
     ($($promise:ident)*) => {$(
         mod $promise {
@@ -242,7 +242,7 @@ async fn a_removal_that_was_slow_to_commit_is_not_missed_in_silence() {
     };
     let (first, quick) = (create("first").await, create("quick").await);
     sessions.delete_session(&first).await.unwrap();
-    // Another removal by a transaction that stays open, before one that is committed at once.
+    // A transaction that stays open makes another removal, before a removal that is committed at once.
     let slow = crate::postgres::server::client(schema.server()).await;
     let name = schema.name();
     let half = format!(

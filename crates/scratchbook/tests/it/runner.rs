@@ -94,7 +94,7 @@ async fn a_message_without_parts_or_without_a_role_is_the_users() {
     }
 }
 
-/// The instruction of a request, without the sentences on its name and description that every agent gets.
+/// Returns the instruction of a request, without the sentences about the agent's name and description.
 pub(crate) fn own_instruction(request: &scratchbook::model::LlmRequest) -> &str {
     let told = request.system_instruction.as_deref().unwrap();
     told.split_once("\n\nYou are an agent. Your internal name is ").unwrap().0

@@ -1,5 +1,5 @@
-//! Events that somebody changed, removed or inserted by hand are found and named, on every database; and the running hash
-//! of events that have none is computed in steps.
+//! Verification finds and names events that were changed, removed or inserted by hand, on every database. The running
+//! hash of events that have none is computed in steps.
 
 use scratchbook::session::{Capability, Prune, RunningHash, Verified};
 use scratchbook::{
@@ -8,7 +8,7 @@ use scratchbook::{
 };
 use serde_json::json;
 
-/// A database of a test's own, on which statements can be run by hand.
+/// A database for one test, on which statements can be run by hand.
 trait Tables {
     fn uri(&self) -> String;
     async fn run(&self, statement: &str);
@@ -87,7 +87,7 @@ fn key(session: &str) -> SessionKey {
 }
 
 fn event(n: usize) -> Event {
-    // Nothing in it changes state.
+    // The event does not change the state.
     Event::new("agent").with_content(Content::model(format!("word {n}."))).with_id(format!("e{n}"))
 }
 
@@ -104,7 +104,7 @@ async fn verified(store: &Store, session: &str) -> Verified {
     store.sessions.verify_session(&key(session)).await.unwrap().unwrap()
 }
 
-/// Makes a database forget running hashes, as one from before they existed.
+/// Removes the running hashes, so that the database looks like one from before they existed.
 async fn forget(database: &impl Tables) {
     for statement in [
         "UPDATE events SET running_hash = NULL",
@@ -125,7 +125,7 @@ const DAMAGE: &[(&[&str], &str)] = &[
     (&["UPDATE sessions SET running_hash = NULL, hashed_seq = 6"], "event 7"),
     (&["DELETE FROM events WHERE seq = 5"], "event 5"),
     (&["DELETE FROM events WHERE seq = 10"], "event 10"),
-    // Removed, with the numbers of the later ones moved up.
+    // An event is removed, and the later events get lower numbers.
     (
         &[
             "DELETE FROM events WHERE seq = 5",
@@ -138,7 +138,7 @@ const DAMAGE: &[(&[&str], &str)] = &[
         ],
         "event 5",
     ),
-    // Inserted in place of the last one, which becomes the one after it.
+    // An event is inserted as event 8, and the later events get higher numbers.
     (
         &[
             "UPDATE events SET seq = 11 WHERE seq = 10",
@@ -149,9 +149,9 @@ const DAMAGE: &[(&[&str], &str)] = &[
         ],
         "event 8",
     ),
-    // Appended by hand.
+    // An event is appended by hand.
     (&["{insert 11}", "UPDATE sessions SET seq = 11, hashed_seq = 11"], "event 11"),
-    // Two of them swapped.
+    // Two events are swapped.
     (
         &[
             "UPDATE events SET seq = 100 WHERE seq = 3",
@@ -204,7 +204,8 @@ async fn what_was_done_to_events_is_found_and_named(database: &impl Tables) {
     store.sessions.close().await.unwrap();
 }
 
-/// A person who can write to the database can hash everything again. Only a hash that was noted elsewhere shows that.
+/// A person who can write to the database can compute all hashes again. Only a hash that was noted elsewhere shows
+/// this.
 async fn a_noted_hash_shows_a_log_that_was_made_over(database: &impl Tables) {
     let store = connect(&database.uri()).await.unwrap();
     let noted = filled(&store, "s", 10).await;
@@ -227,7 +228,7 @@ async fn a_noted_hash_shows_a_log_that_was_made_over(database: &impl Tables) {
     store.sessions.close().await.unwrap();
 }
 
-/// Each step is a commit, and the next process goes on where the last one ended.
+/// Each step is a commit, and the next process continues where the last one ended.
 async fn events_without_a_running_hash_get_it_in_steps(database: &impl Tables) {
     let store = connect(&database.uri()).await.unwrap();
     let long = filled(&store, "long", 25).await;
@@ -246,7 +247,7 @@ async fn events_without_a_running_hash_get_it_in_steps(database: &impl Tables) {
     let error = store.sessions.verify_session_against(&key("long"), &long).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
     assert!(error.to_string().contains("scratchbook migrate"), "{error}");
-    // Behind events without one, an append has none either.
+    // After events without a running hash, an appended event has none either.
     store.sessions.append(&key("long"), event(26), AppendOptions::default()).await.unwrap();
     assert_eq!(verified(&store, "long").await.unhashed, 26);
     store.sessions.close().await.unwrap();
@@ -267,7 +268,7 @@ async fn events_without_a_running_hash_get_it_in_steps(database: &impl Tables) {
     for session in ["long", "short", "pruned", "all pruned", "empty"] {
         assert_eq!(verified(&store, session).await.unhashed, 0, "{session}");
     }
-    // It is the one that the appends had computed.
+    // The hash is the same as the one that the appends had computed.
     let noted = store.sessions.verify_session_against(&key("long"), &long).await.unwrap().unwrap();
     assert_eq!(noted.noted, Some(25));
     assert_eq!(verified(&store, "short").await.running_hash, Some(short));
@@ -283,7 +284,7 @@ async fn what_an_older_program_appends_is_covered_later(database: &impl Tables) 
     let store = connect(&database.uri()).await.unwrap();
     let noted = filled(&store, "s", 10).await;
     store.sessions.close().await.unwrap();
-    // The last two events came from a program that leaves the columns alone.
+    // The last two events came from an older program that does not write these columns.
     database.run("UPDATE events SET running_hash = NULL WHERE seq > 8").await;
     database
         .run("UPDATE sessions SET hashed_seq = 8, running_hash = (SELECT running_hash FROM events WHERE seq = 8)")
@@ -306,7 +307,7 @@ async fn what_an_older_program_prunes_is_said(database: &impl Tables) {
     store.sessions.close().await.unwrap();
     database.run("UPDATE initial_states SET running_hash = NULL, hashed_seq = 0").await;
     let store = connect(&database.uri()).await.unwrap();
-    // The first remaining event cannot be compared with what was before it.
+    // The first remaining event cannot be compared with the event before it.
     let found = verified(&store, "s").await;
     assert_eq!((found.unhashed, found.running_hash), (1, Some(noted)));
     store.sessions.append(&key("s"), event(11), AppendOptions::default()).await.unwrap();

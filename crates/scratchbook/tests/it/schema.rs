@@ -1,4 +1,4 @@
-//! State held to JSON Schemas, on every store.
+//! Validation of state against JSON Schemas, on every store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ fn assert_breaks<T: std::fmt::Debug>(result: Result<T>, words: &[&str]) {
     assert!(!message.contains(SECRET), "the value is in: {message}");
 }
 
-/// A wrong value, however deep, is refused on every way of writing it, with its place and without the value.
+/// Every way of writing refuses an invalid value, however deep. The error names the place and does not show the value.
 async fn nested_values_are_checked_and_never_shown(store: Store) {
     let cart = json!({
         "type": "object",
@@ -126,7 +126,7 @@ async fn nested_values_are_checked_and_never_shown(store: Store) {
     append(sessions, &key, removal("cart")).await.unwrap();
 }
 
-/// What an operation comes to is checked in the commit, and nothing of it is kept where it is wrong.
+/// The result of an operation is validated in the commit. If it is invalid, nothing is written.
 async fn outcomes_of_operations_are_checked(store: Store) {
     let schema = StateSchema::new(1)
         .with_key("user:n", json!({"type": "integer", "maximum": 9}))
@@ -150,7 +150,7 @@ async fn outcomes_of_operations_are_checked(store: Store) {
     );
     append(sessions, &key, delta().with_merge_patch("app:map", json!({"abc": 1})).unwrap()).await.unwrap();
     let patch = delta().with_merge_patch("app:map", json!({"four": SECRET})).unwrap();
-    // The name of a field is part of the path to what is wrong, so it is shown.
+    // The name of the field is part of the error's path, so it is shown.
     assert_breaks(append(sessions, &key, patch).await, &["'app:map'", "/four", "its name"]);
     let user = StateOwner::user("shop", "alice").unwrap();
     let put = sessions.put_state(&user, delta().with_increment("n", 1).unwrap(), "me".into()).await;
@@ -159,7 +159,7 @@ async fn outcomes_of_operations_are_checked(store: Store) {
     assert_eq!(state(sessions, &key).await, expected);
 }
 
-/// A schema that is about several keys is checked with those that are stored, in each scope for itself.
+/// A schema for several keys is checked together with the stored keys, in each scope separately.
 async fn a_whole_scope_is_checked_with_what_is_stored(store: Store) {
     let pair = json!({"dependentRequired": {"city": ["country"]}, "maxProperties": 3});
     let mut schema = [Scope::Session, Scope::User, Scope::App].into_iter();
@@ -190,7 +190,7 @@ async fn a_whole_scope_is_checked_with_what_is_stored(store: Store) {
     put(removal("more")).await.unwrap();
 }
 
-/// A scope begins with its first key, and has to be whole then; what is required can be changed and not removed.
+/// A scope must be complete when it gets its first key. Required keys can be changed but not removed.
 async fn removals_are_checked_where_keys_are_required(store: Store) {
     let schema = StateSchema::new(1).with_scope(Scope::User, json!({"required": ["name"]})).unwrap();
     let sessions = held(&store, schema);
@@ -208,7 +208,7 @@ async fn removals_are_checked_where_keys_are_required(store: Store) {
     append(sessions, &key, removal("user:age")).await.unwrap();
 }
 
-/// State that a schema would not have let in: what is right can be written, what is wrong only put right or removed.
+/// In state that breaks a new schema, valid parts can be written, and invalid parts can only be corrected or removed.
 async fn state_from_before_a_schema_stops_only_who_touches_it(store: Store) {
     let old = json!({"a": "wrong", "b": 1, "user:a": "wrong", "user:b": 1, "user:extra": 1});
     let key = create(store.sessions.as_ref(), old).await.unwrap();
@@ -235,7 +235,7 @@ async fn state_from_before_a_schema_stops_only_who_touches_it(store: Store) {
     assert_eq!(state(sessions, &key).await, json!({"a": 1, "b": 2, "user:a": 1, "user:c": 1}));
 }
 
-/// A session is made with all its events or not at all, each of them checked after those before it.
+/// A session is created with all its events or not at all. Each event is checked after the events before it.
 async fn creations_are_checked_with_their_events(store: Store) {
     let schema = StateSchema::new(1)
         .with_scope(Scope::Session, json!({"required": ["step"]}))
@@ -260,7 +260,7 @@ async fn creations_are_checked_with_their_events(store: Store) {
     assert_eq!(json!(made.state()), json!({"step": 1, "user:n": 2}));
 }
 
-/// However many write at once to a scope, it is never against its schema.
+/// Concurrent writes never leave a scope that breaks its schema.
 async fn racing_writes_leave_a_scope_whole(store: Store) {
     let schema = StateSchema::new(1).with_scope(Scope::User, json!({"maxProperties": 4})).unwrap();
     let sessions = held(&store, schema);
@@ -274,7 +274,7 @@ async fn racing_writes_leave_a_scope_whole(store: Store) {
     assert_eq!((stored, state.len()), (4, 4));
 }
 
-/// What is no schema is refused where it is given, and says where.
+/// An invalid schema is refused when it is set, and the error says where it is invalid.
 #[test]
 fn a_schema_that_is_none_is_refused() {
     let new = || StateSchema::new(1);
@@ -307,7 +307,7 @@ fn a_schema_that_is_none_is_refused() {
     }
 }
 
-/// Types give their schemas, for a key and for a scope, and read back what was let in.
+/// Types define schemas for a key and for a scope, and the accepted values can be read as these types.
 #[tokio::test]
 async fn types_are_schemas() {
     #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -340,7 +340,7 @@ async fn types_are_schemas() {
     assert_eq!(StateDelta::new().with_scope(Scope::User, 5).unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
 
-/// Framework keys are no affair of a scope's schema, other apps no affair of an app's, a fork is a copy.
+/// A scope's schema does not cover ADK's keys, an app's schema does not cover other apps, and forks are not validated.
 #[tokio::test]
 async fn what_a_schema_does_not_touch_stays_free() {
     let nothing = json!({"additionalProperties": false});
@@ -375,12 +375,12 @@ async fn what_a_schema_does_not_touch_stays_free() {
     assert_eq!(fork.state().get("a"), Some(&json!(1)));
 }
 
-/// What `a_schema_holds_whatever_is_written` allows in a scope.
+/// Returns whether `a_schema_holds_whatever_is_written` allows this state of a scope.
 fn fits(before: &BTreeMap<String, Value>, state: &BTreeMap<String, Value>) -> bool {
     let small = |value: Option<&Value>| value.is_none_or(|n| n.as_i64().is_some_and(|n| n <= 9));
     let short = |value: Option<&Value>| value.is_none_or(|list| list.as_array().is_some_and(|list| list.len() <= 2));
     let known = state.keys().all(|name| ["a", "b", "c"].contains(&name.as_str()));
-    // A scope that nobody has written to yet is no object yet.
+    // A scope without any key is not validated.
     before.is_empty() && state.is_empty()
         || known && state.contains_key("a") && small(state.get("a")) && short(state.get("b"))
 }
@@ -410,8 +410,7 @@ fn delta() -> impl Strategy<Value = Vec<(String, Change)>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
-    /// Whatever is written, in whatever order: a write is refused when it would leave a scope that it touches against its
-    /// schema, and only then.
+    /// For any writes in any order: a write is refused if and only if a scope that it touches would break its schema.
     #[test]
     fn a_schema_holds_whatever_is_written(deltas in prop::collection::vec(delta(), 1..20)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -430,7 +429,7 @@ proptest! {
             for changes in deltas {
                 let mut delta = StateDelta::new();
                 for (key, change) in changes {
-                    // What cannot be put together is left out.
+                    // Changes that cannot be combined are left out.
                     let _ = match change {
                         Change::Set(value) => delta.set(key, value),
                         Change::Remove => delta.remove(key),
@@ -449,7 +448,7 @@ proptest! {
                 let is_right = [Scope::Session, Scope::User, Scope::App].into_iter().all(|scope| fits(&of(scope, &before), &of(scope, &after)));
                 assert_eq!(written.is_ok(), is_right, "{before} to {after}: {written:?}");
                 if !is_right {
-                    // The free one goes back to where the checked one is.
+                    // The unchecked store is set back to the state of the checked one.
                     let mut back = StateDelta::try_from(before.clone()).unwrap();
                     for name in after.as_object().unwrap().keys().filter(|name| before.get(*name).is_none()) {
                         back.remove(name).unwrap();
@@ -462,7 +461,7 @@ proptest! {
     }
 }
 
-/// The keys of a scope, without ADK's own.
+/// Returns the keys of a scope, without ADK's own.
 fn of(scope: Scope, state: &Value) -> BTreeMap<String, Value> {
     let keys = state.as_object().unwrap().iter().map(|(key, value)| (Scope::split(key), value));
     let keys = keys.filter(|((of, name), _)| *of == scope && !name.starts_with("__"));

@@ -1,4 +1,4 @@
-//! Stores whose writes take their time, or whose answers are lost: deadlines, and runs that write to such a store.
+//! Stores whose writes are slow, or whose answers are lost: deadlines, and runs that write to such a store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::runner::{app, run, session_with, stored};
 
-/// Any store, each of whose appends takes a while before it begins and a while after it is committed.
+/// A store whose appends pause before they begin and after they are committed.
 #[derive(Debug)]
 struct Slow {
     store: Arc<dyn SessionService>,
@@ -35,7 +35,7 @@ impl SessionService for Slow {
     }
 }
 
-/// Any store that commits each append, does not hear of it, and tries again.
+/// A store that commits each append, loses the answer, and retries.
 #[derive(Debug)]
 struct Twice(Arc<dyn SessionService>);
 
@@ -87,7 +87,7 @@ async fn a_run_dropped_while_it_writes_finishes_that_write_before_the_next_begin
     let slow = Slow { store: app(), pause: Duration::from_millis(40) };
     let runner = Runner::builder("app", agent, slow).auto_create_session().build().unwrap();
     let mut events = runner.run("user", "s", "one");
-    // The user's message takes 80 ms; the agent's event is then under way.
+    // The user's message takes 80 ms; after this, the append of the agent's event has begun.
     tokio::time::timeout(Duration::from_millis(100), events.next()).await.unwrap_err();
     drop(events);
     run(&runner, "two").await.unwrap();

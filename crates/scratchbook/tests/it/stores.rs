@@ -7,7 +7,7 @@ use scratchbook::layer::WithDeadline;
 use scratchbook::{InMemorySessionService, Store, connect};
 use tempfile::TempDir;
 
-/// Hands the name of every store, and the function that opens a fresh one, to a macro.
+/// Calls a macro with the name of every store and the function that opens an empty one.
 macro_rules! for_each_store {
     ($callback:path) => {
         $callback!(memory, crate::stores::memory);
@@ -24,12 +24,12 @@ macro_rules! for_each_store {
     };
 }
 
-/// A store in memory; nothing is left of it.
+/// Returns a store in memory.
 pub(crate) async fn memory() -> (Store, ()) {
     (Store::new(Arc::new(InMemorySessionService::new())), ())
 }
 
-/// The wrapper keeps every promise of what it wraps.
+/// This layer keeps every promise of the store inside it.
 pub(crate) async fn memory_behind_a_deadline() -> (Store, ()) {
     let (mut store, guard) = memory().await;
     store.sessions = Arc::new(WithDeadline::new(store.sessions, Duration::from_secs(60)));
@@ -37,7 +37,7 @@ pub(crate) async fn memory_behind_a_deadline() -> (Store, ()) {
     (store, guard)
 }
 
-/// The wrapper keeps every promise of what it wraps, where an app has no schema.
+/// For an app without a schema, this layer keeps every promise of the store inside it.
 #[cfg(feature = "schema")]
 pub(crate) async fn memory_behind_a_schema() -> (Store, ()) {
     let (mut store, guard) = memory().await;
@@ -62,7 +62,7 @@ fn compressed(store: Store) -> Store {
     Store::of(Arc::new(sessions), Arc::new(WithCompression::above(store.artifacts, 16)))
 }
 
-/// Sealed, with nearly all values compressed before: behind all layers, one around the other, every promise is kept.
+/// All layers around each other keep every promise. Data is encrypted, and nearly all values are compressed first.
 #[cfg(all(feature = "encryption", feature = "compression"))]
 pub(crate) async fn sqlite_behind_all_layers() -> (Store, TempDir) {
     use scratchbook::SqliteSessionService;
@@ -77,21 +77,21 @@ pub(crate) async fn sqlite_behind_all_layers() -> (Store, TempDir) {
     (Store::of(Arc::new(sessions), Arc::new(WithMetrics::new(store.artifacts))), folder)
 }
 
-/// A store in a file of its own, which goes with the folder.
+/// Returns a store in its own file, which is removed with the folder.
 pub(crate) async fn sqlite() -> (Store, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let uri = format!("sqlite://{}", folder.path().join("sessions.db").display());
     (connect(&uri).await.unwrap(), folder)
 }
 
-/// A store in a database of its own on the server that the tests share.
+/// Returns a store in its own database on the server that the tests share.
 #[cfg(feature = "mysql")]
 pub(crate) async fn mariadb() -> (Store, crate::mariadb::server::Database) {
     let database = crate::mariadb::server::Database::emptied().await;
     (connect(&database.uri()).await.unwrap(), database)
 }
 
-/// A store in a schema of its own, on the server that all tests share.
+/// Returns a store in its own schema on the server that the tests share.
 #[cfg(feature = "postgres")]
 pub(crate) async fn postgres() -> (Store, crate::postgres::server::Schema) {
     let schema = crate::postgres::server::Schema::new();

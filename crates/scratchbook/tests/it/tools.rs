@@ -24,7 +24,7 @@ struct Add {
 #[derive(Deserialize, JsonSchema)]
 struct Nothing {}
 
-/// Adds an item and tells what the tool saw of the others.
+/// A tool that adds an item, and returns which items of other calls it saw.
 fn add_tool() -> FunctionTool {
     FunctionTool::new("add", "Adds an item.", |args: Add, context: ToolContext| async move {
         let state = context.state();
@@ -323,7 +323,7 @@ async fn a_long_running_call_beside_others_does_not_keep_the_model_from_their_an
     }
 }
 
-/// A model that gives several whole answers in one stream.
+/// A model that gives two whole answers in one stream.
 #[derive(Debug)]
 struct Twice;
 

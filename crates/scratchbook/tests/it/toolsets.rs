@@ -1,4 +1,4 @@
-//! Toolsets: when they are asked, what they are shown, and where their tools stand.
+//! Toolsets: when they are asked, what they are shown, and the order of their tools.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use scratchbook::model::{FunctionDeclaration, LlmRequest, LlmResponse, ScriptedL
 use scratchbook::{Error, ErrorKind, Event, InMemorySessionService, LlmAgent, Result, Runner};
 use serde_json::{Map, Value, json};
 
-/// A tool whose answer is its name.
+/// Returns a tool whose answer is its name.
 fn named(name: &str) -> FunctionTool {
     let answer = name.to_owned();
     FunctionTool::new(name, "Says its name.", move |_: Map<String, Value>, _: ToolContext| {
@@ -20,7 +20,7 @@ fn named(name: &str) -> FunctionTool {
     })
 }
 
-/// Lists a tool that the state names, and another one. The call that finds no name in the state fails.
+/// Lists a tool that the state names, and another tool. Fails if the state has no name.
 #[derive(Debug)]
 struct FromState;
 
@@ -117,7 +117,7 @@ async fn transfer_to_agent_as_a_tool_of_its_own_knows_all_agents() {
     let call = |name: &str| LlmResponse::call("transfer_to_agent", json!({"agent_name": name}));
     let operator = ScriptedLlm::new([call("nobody"), call("clerk")]);
     let operator = LlmAgent::builder("operator").model(operator).tool(transfer_to_agent());
-    // Its turn comes again after that of the operator.
+    // The clerk's turn comes again after the operator's.
     let clerk = ScriptedLlm::new(["Hello, here is the clerk.", "Hello again."]);
     let clerk = LlmAgent::builder("clerk").model(clerk).build().unwrap();
     let desk = scratchbook::agent::SequentialAgent::new(

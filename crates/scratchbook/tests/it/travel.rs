@@ -1,5 +1,5 @@
-//! Stores against a model that remembers everything: random appends, forks, rewinds, prunings, deletions and expiries,
-//! and after each the state at every event, what verifies, and what the feed tells.
+//! Compares stores with a model that remembers everything: random appends, forks, rewinds, prunings, deletions and
+//! expiries. After each, compares the state at every event, the verification, and the feed.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::generate::{Changes, cases, changes, delta};
 
-/// Text of values by key.
+/// Values as text, by key.
 type Naive = BTreeMap<String, String>;
 
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ fn key(place: usize) -> SessionKey {
 #[derive(Clone, Default)]
 struct Kept {
     own: Naive,
-    /// The number of the last pruned event; then the state shown at it, and after each later event.
+    /// The number of the last pruned event, and the states at this event and at each later one.
     base: usize,
     shown: Vec<Naive>,
     /// The invocation of each event after `base`.
@@ -68,14 +68,14 @@ impl Kept {
     }
 }
 
-/// What the feed is to tell of a call.
+/// The entries that the feed is expected to have.
 type Told = Vec<(String, u64)>;
 
 #[derive(Default)]
 struct Model {
     shared: Naive,
     sessions: BTreeMap<SessionKey, Kept>,
-    /// Whether states of the past may be refused for the sake of a pruned log.
+    /// Whether past states may be refused because a log was pruned.
     pruned: bool,
     told: Told,
 }
@@ -106,7 +106,7 @@ impl Model {
         }
     }
 
-    /// An event was committed to a session.
+    /// Records that an event was committed to a session.
     fn commit(&mut self, key: &SessionKey, own: Naive, invocation: String) {
         let shown = self.merged(&own);
         let kept = self.sessions.get_mut(key).unwrap();
@@ -198,7 +198,7 @@ impl Model {
                 let (Some(kept), Some(first)) = (kept, first) else {
                     return assert_eq!(rewound.unwrap_err().kind(), ErrorKind::NotFound);
                 };
-                // Whether it is the first of its invocation is not known where it is the first of all that are left.
+                // It is unknown whether the first remaining event is the first of its invocation.
                 if kept.base > 0 && first == 0 {
                     return assert_eq!(rewound.unwrap_err().kind(), ErrorKind::FailedPrecondition);
                 }
@@ -268,7 +268,7 @@ impl Model {
     }
 }
 
-/// What the feed tells, from a place on.
+/// Returns the new entries of the feed after a place.
 async fn heard(store: &Store, start: &mut FeedStart) -> Told {
     let mut told = Vec::new();
     loop {
@@ -276,7 +276,7 @@ async fn heard(store: &Store, start: &mut FeedStart) -> Told {
         let is_end = page.entries.is_empty();
         for entry in page.entries {
             told.push(match entry.commit {
-                // The conformance suite follows these to an exact copy.
+                // The conformance suite tests these entries by keeping an exact copy.
                 FeedCommit::Removed(_) => continue,
                 FeedCommit::Event { session, event } => (session.session_id().to_owned(), event.seq.unwrap()),
                 FeedCommit::Created { session, .. } => (session.session_id().to_owned(), 0),

@@ -1,4 +1,4 @@
-//! Ids that an app has once, wanted by several processes at the same time; and what it costs to find whose one is.
+//! Ids that are unique within an app, requested by several processes at once, and the cost of finding their users.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use scratchbook::{CreateSessionConfig, ErrorKind, InMemorySessionService, Sessio
 use crate::database::APP;
 
 pub(crate) const PROCESSES: usize = 4;
-/// How many users of each process want each id.
+/// The number of users per process that request each id.
 const USERS: usize = 4;
 const IDS: usize = 25;
 
@@ -23,7 +23,7 @@ async fn add(service: &dyn SessionService, name: &str) {
     service.put_state(&app(), one, "test".into()).await.unwrap();
 }
 
-/// What one of the processes does: its users want one id after the other, at the same time as those of the others.
+/// The work of one process: its users request one id after the other, at the same time as the users of other processes.
 pub(crate) async fn want<S: SessionService>(service: &Arc<S>, process: usize) {
     for n in 0..IDS {
         let begun = format!("begun-{n}");
@@ -34,7 +34,7 @@ pub(crate) async fn want<S: SessionService>(service: &Arc<S>, process: usize) {
         }
         let wants = (0..USERS).map(|user| async move {
             let config = CreateSessionConfig::default().with_session_id(format!("s{n}")).with_id_unique_in_app();
-            // One in four is written in another way.
+            // One request in four has a title; stores write such a session in another way.
             let config = if user == 0 { config.with_title("a title") } else { config };
             service.create_session(APP, &format!("user-{process}-{user}"), config).await
         });
@@ -47,7 +47,7 @@ pub(crate) async fn want<S: SessionService>(service: &Arc<S>, process: usize) {
     }
 }
 
-/// What is there when all of them have ended: each id once, made by one of those who wanted it.
+/// Checks the sessions after all processes have ended: each id exists once, and one request has created it.
 pub(crate) async fn check(service: &dyn SessionService) {
     assert_eq!(service.get_state(&app()).await.unwrap()["won"], IDS);
     for n in 0..IDS {
@@ -58,7 +58,7 @@ pub(crate) async fn check(service: &dyn SessionService) {
     assert_eq!(listed.len(), IDS);
 }
 
-/// The least time that some looks for sessions take, of several rounds: what else the machine does can only add to it.
+/// Returns the shortest time of several rounds of searches, because other work of the machine can only add time.
 async fn least_time(service: &dyn SessionService) -> f64 {
     let mut least = f64::INFINITY;
     for _ in 0..20 {
@@ -72,7 +72,7 @@ async fn least_time(service: &dyn SessionService) -> f64 {
     least
 }
 
-/// A look at all of them would take a hundred times as long. What the databases do for it is counted in their own tests.
+/// A scan of all sessions would take a hundred times as long. The databases' own tests count the rows that they read.
 #[tokio::test]
 async fn a_session_is_found_among_a_hundred_thousand_in_memory_as_fast_as_among_a_thousand() {
     let filled = async |count: usize| {

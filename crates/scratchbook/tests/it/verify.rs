@@ -1,4 +1,4 @@
-//! What somebody changed in a database by hand is found, and named.
+//! Verification finds and names what was changed in a database by hand.
 
 use scratchbook::{ErrorKind, SessionService, SessionServiceExt, StateDelta};
 use serde_json::json;
@@ -25,7 +25,7 @@ async fn filled(database: &Database) {
     service.close().await.unwrap();
 }
 
-/// What verification says of everything there is.
+/// Returns the results of verifying all data.
 async fn verify(database: &Database) -> Vec<String> {
     let service = database.open().await;
     let key = database::key("s");

@@ -1,4 +1,4 @@
-//! What those who follow something cost those who write: reads are counted, on every store.
+//! The cost of watchers for writers. Counts reads, on every store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ async fn create(sessions: &dyn SessionService, app: &str, user: &str) -> Session
     sessions.create_session(app, user, Default::default()).await.unwrap().key().clone()
 }
 
-/// Follows until it is stopped, and counts what it gets.
+/// Follows until it is stopped, and counts the entries that it gets.
 async fn follow(watches: Arc<Watches<Arc<dyn SessionService>>>, what: Watched, got: Arc<AtomicUsize>) {
     let mut watch = watches.start(what, FeedStart::Now).await.unwrap();
     while watch.next().await.is_ok() {
@@ -46,7 +46,7 @@ async fn many_follow_one_session(store: Store, counts: &Counts) {
         }
     }
     tasks.spawn(follow(Arc::clone(&watches), Watched::app("idle").unwrap(), Arc::clone(&nothing)));
-    // Until all have begun and wait.
+    // Waits until all watchers have begun and wait.
     let reads = || {
         counts.calls("get_session", "busy") + counts.calls("get_session", "idle") + counts.calls("list_feed", "idle")
     };
@@ -60,7 +60,7 @@ async fn many_follow_one_session(store: Store, counts: &Counts) {
     let deadline = Instant::now() + Duration::from_secs(60);
     for n in 1..=COMMITS {
         append(&*sessions, &busy, setting("n", n as u64)).await.unwrap();
-        // A watch that falls more than 32 commits behind reads for itself, which a busy machine could cause.
+        // A watch that is more than 32 commits behind reads for itself. On a busy machine this could happen.
         while n.is_multiple_of(WAIT_AFTER) && got.load(Ordering::Relaxed) < MANY * n {
             assert!(Instant::now() < deadline, "{got:?} of {}", MANY * n);
             sleep(Duration::from_millis(20)).await;
@@ -72,7 +72,7 @@ async fn many_follow_one_session(store: Store, counts: &Counts) {
     println!("{COMMITS} commits, {MANY} watchers: {read} reads of the session, {read_of_idle} of others");
     assert_eq!((got.load(Ordering::Relaxed), nothing.load(Ordering::Relaxed)), (MANY * COMMITS, 0));
     assert!(read <= COMMITS as f64 + 10.0, "{read} reads for {COMMITS} commits");
-    // Everybody may be woken once meanwhile, in case that something was missed.
+    // All watchers may be woken once in the meantime, in case they missed something.
     assert!(read_of_idle <= 120.0, "{read_of_idle} reads by those who follow others");
 }
 
@@ -92,7 +92,7 @@ async fn only_those_wake_whose_commit_it_was(store: Store) {
         commits().of_owner(&other.user()),
         commits().of_owner(&StateOwner::app("idle").unwrap()),
     ];
-    // What there was before may be heard of late.
+    // Notices of earlier commits may arrive late.
     sleep(Duration::from_millis(1500)).await;
     others.iter_mut().for_each(CommitNotices::forget);
     let (mut of_own, mut of_others) = (0, [0; 3]);
@@ -113,7 +113,7 @@ async fn only_those_wake_whose_commit_it_was(store: Store) {
     }
 }
 
-/// Seconds that an append takes.
+/// Returns the duration of an append in seconds.
 async fn append_time(sessions: &dyn SessionService, key: &SessionKey) -> f64 {
     let begun = Instant::now();
     for n in 0..3 * COMMITS {
@@ -146,7 +146,7 @@ async fn idle_watchers_cost_a_writer_next_to_nothing(store: Store) {
             }
             sleep(Duration::from_millis(20)).await;
         }
-        // Until they have taken their places and sleep.
+        // Waits until the watchers have subscribed and sleep.
         sleep(Duration::from_millis(1500)).await;
         with = append_time(&*sessions, &busy).await;
         watchers.shutdown().await;
@@ -155,7 +155,7 @@ async fn idle_watchers_cost_a_writer_next_to_nothing(store: Store) {
     }
     ratios.sort_by(f64::total_cmp);
     println!("an append with 1,000 idle watchers {with:.6} s, without {without:.6} s, ratios {ratios:.2?}");
-    // Measured exactly by the benches; while other tests run this only shows that it is not a multiple.
+    // The benches measure this exactly. While other tests run, this only shows that the time is not a multiple.
     assert!(ratios[0] < 1.5, "{ratios:?}");
 }
 

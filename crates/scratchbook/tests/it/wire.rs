@@ -1,4 +1,4 @@
-//! Events as JSON: ADK's own output, both spellings, what is kept and what is refused.
+//! Events as JSON: ADK's own output, both spellings of names, and what is kept or refused.
 
 use proptest::prelude::*;
 use scratchbook::state::REMOVED;
@@ -60,7 +60,7 @@ fn the_events_say_what_adk_said() {
     assert_eq!(read("user_message").author, "user");
 }
 
-/// Spells the names of an event's fields in snake case; what users put into it keeps its names.
+/// Spells the names of an event's fields in snake case. The user's own names stay unchanged.
 fn snake(value: &Value) -> Value {
     const FREE: &[&str] = &["stateDelta", "artifactDelta", "args", "response", "customMetadata", "usageMetadata"];
     match value {
@@ -220,7 +220,7 @@ fn bytes_are_read_from_both_base64_alphabets() {
     }
 }
 
-/// What was read is written, and what was written is read as the same and written the same.
+/// Checks that an event that is written and read again is equal, and is written in the same way.
 fn is_a_fixpoint(event: &Event) -> Result<(), TestCaseError> {
     let written = text(event);
     let again = Event::from_json(&written);
@@ -248,7 +248,7 @@ fn event_json() -> impl Strategy<Value = Value> {
     )
 }
 
-/// Puts another value where the path leads, or takes it out.
+/// Replaces the value at a path, or removes it.
 fn mutate(value: &mut Value, path: &[u8], new: Option<&Value>) {
     let Some((step, rest)) = path.split_first() else {
         *value = new.cloned().unwrap_or(Value::Null);

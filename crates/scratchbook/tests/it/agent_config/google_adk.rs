@@ -1,4 +1,4 @@
-//! google-adk's own reading of files: the same agents come of them, and each of its fields is read here or refused by name.
+//! Compares our reading of files with google-adk's: the agents are equal, and each field is read or refused by name.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::samples::{WITHOUT_PYTHON, catalog, file};
 use super::{catalog as catalog_of_code, root};
 
-/// What google-adk says about the samples and about its classes.
+/// Returns what google-adk reports about the samples and about its classes.
 fn theirs() -> Value {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/agent_config/describe.py");
     let output = Command::new(scratchbook_test_servers::python().unwrap())
@@ -22,7 +22,7 @@ fn theirs() -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// An agent as `describe.py` describes it.
+/// Returns a description of an agent, in the form of `describe.py`.
 fn described(agent: &Arc<dyn Agent>) -> Value {
     let below: Vec<_> = agent.sub_agents().iter().map(described).collect();
     let mut about = json!({"name": agent.name(), "description": agent.description(), "sub_agents": below});
@@ -47,8 +47,8 @@ fn agents_in_files_are_those_that_google_adk_loads() {
     }
 }
 
-/// A class of google-adk's files: a file with `<fields>`, those that it needs, and a value for each field. The text of the
-/// error follows if the field is refused, and otherwise nothing.
+/// A class of google-adk's files: a file with `<fields>`, the required fields, and each field with a value and the text
+/// of the error. The text is empty if the field is accepted.
 struct Class {
     name: &'static str,
     file: &'static str,
@@ -260,7 +260,7 @@ fn every_field_of_google_adks_files_is_read_or_refused_by_name() {
         for (field, value, refused) in *fields {
             let needed =
                 needed.iter().filter(|(name, _)| name != field).map(|(name, value)| format!("{name}: {value}"));
-            // An `agent_class` without value stands for the one that the file has.
+            // An `agent_class` without a value stands for the class in the file.
             let given = (!value.is_empty()).then(|| format!("{field}: {value}"));
             let all: Vec<_> = needed.chain(given).collect();
             let text = file.replace("<fields>", &all.join(", "));

@@ -48,7 +48,7 @@ fn root(text: &str) -> Files {
     Files::new(&[("root_agent.yaml", text)])
 }
 
-/// What the agent in a file is refused for.
+/// Returns the error with which the agent in a file is refused.
 fn refusal(text: &str) -> Error {
     root(text).load().unwrap_err()
 }

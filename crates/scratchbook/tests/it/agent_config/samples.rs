@@ -1,4 +1,4 @@
-//! Files in the manner of the samples in ADK's repository: those without Python load, the others say what they need.
+//! Files like the samples in ADK's repository. Files without Python load; errors say what the other files need.
 
 use std::path::PathBuf;
 use std::sync::Arc;

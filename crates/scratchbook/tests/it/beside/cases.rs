@@ -1,28 +1,29 @@
 //! Random cases: trees of agents, what their models say, what their tools and callbacks do, and what the user says.
 //!
-//! One seed gives one case, always the same. What google-adk does otherwise in a way that changes all that follows is kept out
-//! of the cases, and is stated in `stated.rs` or in `docs/adk-compatibility.md`; so is what is left to chance:
+//! A seed always gives the same case. The cases leave out what depends on chance, and each difference of google-adk
+//! that would change everything after it. `stated.rs` or `docs/adk-compatibility.md` describe these. "There" is
+//! google-adk:
 //!
-//! - reads of what after_agent of an agent wrote that hands over: there it is not called
-//! - reads of an output key beside a before_agent that answers: there it holds that answer
-//! - an output key of an agent that says something beside calls: there it holds that, too
-//! - a callback after one of its kind that answers: here those after a model and a tool run in a chain
-//! - a callback that escalates and writes nothing: there no event tells of it
-//! - a hand-over of an agent that calls what answers later: there it is not carried out
-//! - an answer to a call below another root than an LlmAgent: there nobody hears it
-//! - an answer to a call within a parallel agent: there it is on no branch
+//! - reads of what `after_agent` wrote for an agent that hands over: there the callback is not called
+//! - reads of an output key if `before_agent` answers: there the key holds that answer
+//! - an output key of an agent that writes text beside calls: there the key holds this text, too
+//! - a callback after another of its kind that answers: here callbacks after a model and after a tool run in a chain
+//! - a callback that escalates and writes nothing: there no event shows this
+//! - a hand-over by an agent that calls a long-running tool: there it is not carried out
+//! - an answer to a call if the root is not an LlmAgent: there no agent receives it
+//! - an answer to a call within a parallel agent: there the answer has no branch
 //! - a tool that fails: there it ends the run
-//! - a call of a tool that is not there beside before_tool: there it is asked about it
-//! - callbacks around a tool that answers later: there what they write is lost
-//! - callbacks before a model that fails: here what they write is stored
-//! - agents that end each other, below one that may hand over: there its model is asked again
-//! - an answer with nothing in it, and no reason why: there no event tells of it
-//! - a failure beside agents that run in parallel: how far those have come is chance
-//! - reads of what a tool wrote that answers later: there it is lost
-//! - reads of what cancelled agents wrote: there it is seen until the run is over
-//! - writes of a tool or before a tool that fails and is answered for: there they stay
-//! - what calls beside an agent that is a tool read of it, or of each other: there it is seen at once
-//! - an agent that is a tool and fails, or waits for an answer: there its failure ends the run, and its answer names ids
+//! - a call of an unknown tool if there is a `before_tool`: there the callback is called for it
+//! - callbacks around a long-running tool: there their writes are lost
+//! - callbacks before a model that fails: here their writes are stored
+//! - agents that end each other, below an agent that may hand over: there that agent's model is asked again
+//! - an empty answer without a finish reason: there no event shows it
+//! - a failure beside agents that run in parallel: how far these agents have come depends on chance
+//! - reads of what a long-running tool wrote: there it is lost
+//! - reads of what cancelled agents wrote: there it is visible until the run is over
+//! - writes of a failing tool, or before it, if a callback answers in its place: there they stay
+//! - reads, by calls beside an agent tool, of what that agent or the other calls wrote: there it is visible at once
+//! - an agent tool that fails or waits for an answer: there its failure ends the run, and its answer names ids
 
 use serde_json::{Map, Value, json};
 
@@ -31,7 +32,7 @@ use crate::generate::Dice;
 /// A call of a tool that fails.
 const TOOL_FAILS: &str = r#"["act",{"fails""#;
 
-/// Whether a call of an agent that is a tool runs beside others anywhere in a value.
+/// Returns whether a call of an agent tool runs beside other calls anywhere in a value.
 pub(super) fn runs_agent_beside(value: &Value) -> bool {
     let is_beside = |calls: &Value| {
         let first = calls[0][0].as_str().is_some_and(|name| name.contains("_tool"));
@@ -66,20 +67,20 @@ pub(super) fn case(seed: u64) -> Value {
     case
 }
 
-/// Where in the tree an agent stands.
+/// The place of an agent in the tree.
 #[derive(Clone, Default)]
 struct Place {
     depth: u64,
-    /// The keys that can be read, and those that can be written: beside others that run in parallel, one's own.
+    /// The keys that the agent can read and write. If other agents run in parallel, these are only its own keys.
     reads: Vec<String>,
     writes: Vec<String>,
-    /// The agent above and those before it below that one, to which it may hand over.
+    /// The parent and the siblings before this agent, to which it may hand over.
     above: Vec<String>,
-    /// Whether nothing here may end what is around it.
+    /// Whether this agent must not end the agents around it.
     is_parallel: bool,
     /// Whether an agent above may have handed over.
     is_handed: bool,
-    /// Whether this is within an agent that is a tool.
+    /// Whether this is within an agent tool.
     is_tool: bool,
 }
 
@@ -146,7 +147,7 @@ impl Cases {
         agent
     }
 
-    /// Agents of which the first ends the others while they wait for their models.
+    /// Makes agents; the first of them ends the others while they wait for their models.
     fn cancelling(&mut self, name: &str, place: &Place) -> Value {
         let quick = format!("{name}_quick");
         let lost = format!("{name}_lost");
@@ -162,7 +163,7 @@ impl Cases {
         json!({"kind": "parallel", "name": name, "sub_agents": [quick, slow]})
     }
 
-    /// A root that hands over to agents that run in parallel and to one that follows them.
+    /// Makes a root that hands over to agents that run in parallel and to an agent that follows them.
     fn followed(&mut self, name: &str, place: &mut Place) -> Value {
         let all = format!("{name}_all");
         let mut within = Place { depth: 2, is_handed: true, ..place.clone() };
@@ -247,7 +248,7 @@ impl Cases {
         agent
     }
 
-    /// Agents that are tools, and a call of each in an answer of its own.
+    /// Makes agent tools, and a separate answer with a call of each.
     fn agent_tools(&mut self, name: &str, script: &mut Vec<Value>, place: &Place) -> Vec<Value> {
         if place.is_tool || !self.dice.one_in(4) {
             return Vec::new();

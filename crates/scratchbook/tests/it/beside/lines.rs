@@ -1,8 +1,8 @@
-//! What came of a case, for people to read.
+//! The result of a case, as text for people.
 
 use serde_json::Value;
 
-/// What agents have said and done, an event a line.
+/// Returns what agents have said and done, one line per event.
 pub(super) fn lines(played: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     for turn in played["turns"].as_array().unwrap() {

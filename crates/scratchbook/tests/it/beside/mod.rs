@@ -1,19 +1,20 @@
-//! Runs beside google-adk's: random trees of agents say and do the same with both, and what came of it is compared.
+//! Runs the same random trees of agents with our Runner and with google-adk, and compares the results.
 //!
 //! A case is JSON that both sides read, `play.py` and `play.rs`:
 //!
-//! - `agent`: a tree. `kind` is `llm`, `sequential`, `loop` or `parallel`; a model says what `script` says, in order, after
-//!   `pause` milliseconds: `text`, in which `<instruction>` stands for the agent's own, and `calls`; or it `fails`, or is
-//!   `empty`. `callbacks` are lists of deeds by kind.
-//! - A deed is what a callback or a call of the tools `act` and `later` (which is long-running) does: it may `set` keys, `copy`
-//!   one to another, save an `artifact` with a `note`, `look` at a `version` of one, `escalate`, `transfer`, `skip` the summary, `ask` for consent, `give` an answer, `wait`, and it `fails`.
+//! - `agent`: a tree. `kind` is `llm`, `sequential`, `loop` or `parallel`; a model gives the answers in `script`, in
+//!   order, each after `pause` milliseconds: `text`, in which `<instruction>` stands for the agent's instruction, and
+//!   `calls`; or it `fails`, or is `empty`. `callbacks` are lists of deeds by kind.
+//! - A deed is an action of a callback or of a call of the tools `act` and `later` (which is long-running): it may
+//!   `set` keys, `copy` a key to another, save an `artifact` with a `note`, `look` at a `version` of an artifact,
+//!   `escalate`, `transfer`, `skip` the summary, `ask` for consent, `give` an answer, `wait`, or fail (`fails`).
 //! - `agent_tools`: agents that are tools, by their name.
-//! - `plugins`: each has deeds by kind of callback. Around a whole run a deed may `give` an answer to one message (`if`), and
-//!   for each event it may `set` keys and `mark` it.
+//! - `plugins`: each has deeds by kind of callback. Around a whole run a deed may `give` an answer to one message (`if`),
+//!   and for each event it may `set` keys and `mark` the event.
 //! - `turns`: what the user says, or an `answer` to the last open call of `later`.
 //!
-//! `cases.rs` makes them from a seed, `traces.rs` says how what came of them is compared and which listed differences are
-//! taken out before, `stated.rs` states each of those, and the others that are listed, with a case of its own.
+//! `cases.rs` makes the cases from a seed. `traces.rs` removes some of the listed differences from the results and
+//! compares the rest. `stated.rs` shows each listed difference with a case of its own.
 
 mod cases;
 mod lines;
@@ -31,9 +32,9 @@ use serde_json::Value;
 use crate::requests::differences::differences;
 use traces::{NORMALISATIONS, Side};
 
-/// How many cases; `cargo xtask test full` sets more.
+/// The variable for the number of cases; `cargo xtask test full` sets more.
 const CASES: &str = "SCRATCHBOOK_ADK_CASES";
-/// Which seed is the first: a failure says with which one it is seen again.
+/// The variable for the first seed. A failure names the seed that reproduces it.
 const FIRST: &str = "SCRATCHBOOK_ADK_SEED";
 
 #[tokio::test]
@@ -65,7 +66,7 @@ async fn random_agents_leave_the_events_and_the_state_that_google_adk_leaves() {
     }
 }
 
-/// A test that cannot fail shows nothing: each of these is a difference, and has to be found.
+/// A comparison that cannot fail shows nothing. Each of these changes is a difference that has to be found.
 #[tokio::test]
 async fn what_is_changed_in_a_trace_of_google_adk_is_found() {
     let case = cases::case(1);
@@ -92,7 +93,7 @@ async fn what_is_changed_in_a_trace_of_google_adk_is_found() {
     }
 }
 
-/// Lets google-adk play cases, all in one process.
+/// Plays all cases with google-adk in one process.
 async fn play_theirs(cases: &[Value]) -> Vec<Value> {
     let lines: String = cases.iter().map(|case| format!("{case}\n")).collect();
     let mut command = Command::new(scratchbook_test_servers::python().unwrap());

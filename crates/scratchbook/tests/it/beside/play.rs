@@ -59,7 +59,7 @@ pub(super) async fn play(case: &Value) -> Value {
     json!({"turns": turns, "state": stored.state(), "notes": *notes.lock().unwrap()})
 }
 
-/// What answers the last open call of `later`, or says something if no call is open.
+/// Returns the answer to the last open call of `later`, or a text if no call is open.
 fn answer(response: &Value, events: Vec<&Event>) -> Part {
     let given: Vec<_> = events.iter().flat_map(|event| event.function_responses()).map(|answer| &answer.id).collect();
     let calls = events.iter().flat_map(|event| event.function_calls());
@@ -203,7 +203,7 @@ async fn run_tool(args: Args, context: ToolContext) -> Result<Option<Value>> {
     act(&Value::Object(args), &context).await
 }
 
-/// What a tool or a callback does, and in place of what it answers.
+/// Carries out the deed of a tool or a callback, and returns its answer, if it gives one.
 pub(super) async fn act(deed: &Value, context: &CallbackContext) -> Result<Option<Value>> {
     if let Some(milliseconds) = deed["wait"].as_u64() {
         tokio::time::sleep(Duration::from_millis(milliseconds)).await;
@@ -241,7 +241,7 @@ pub(super) async fn act(deed: &Value, context: &CallbackContext) -> Result<Optio
     }
 }
 
-/// A model that says what the agent's script says, then that it is over.
+/// Returns a model that gives the answers in the agent's script, and then says that the script is over.
 fn scripted(spec: &Value) -> ScriptedLlm {
     let script: VecDeque<Value> = spec["script"].as_array().cloned().unwrap_or_default().into();
     let (script, name) = (Arc::new(Mutex::new(script)), spec["name"].as_str().unwrap().to_owned());

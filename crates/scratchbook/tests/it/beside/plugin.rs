@@ -1,4 +1,4 @@
-//! A plugin that does what its deeds say.
+//! A plugin that carries out its deeds.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
@@ -38,7 +38,7 @@ impl Played {
         }
     }
 
-    /// What a callback around a whole run gives, which is for one message only.
+    /// Returns the answer of a callback around a whole run, which applies to one message only.
     fn of_run(&self, kind: &str, context: &InvocationContext, said: Option<&str>) -> Option<String> {
         let deed = self.deed(kind, context.session_key().app_name())?;
         let is_meant = deed.get("if").is_none_or(|text| text.as_str() == said);

@@ -1,13 +1,13 @@
-//! What google-adk does otherwise, each as a case in which it does so and what came of it with both.
+//! The differences from google-adk, each with a case that shows it and with the results of both sides.
 
 use serde_json::Value;
 
 use super::lines::lines;
 use super::{play, play_theirs};
 
-/// A difference as `docs/adk-compatibility.md` has it, and a case with what came of it, a line an event.
+/// A difference in `docs/adk-compatibility.md`, and a case with its results, one line per event.
 struct Stated {
-    /// The beginning of its row.
+    /// The beginning of the difference's row in the document.
     row: &'static str,
     case: &'static str,
     theirs: &'static [&'static str],
@@ -349,7 +349,7 @@ async fn what_google_adk_does_otherwise_is_what_the_documents_say() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What callbacks and tools do is the same with both, a case and its lines.
+/// Cases in which callbacks and tools do the same on both sides, each with its lines.
 const SAME: [(&str, &[&str]); 5] = [
     (
         r#"{"agent": {"kind": "llm", "name": "root", "script": [{"calls": [["nope", {}]]}],
@@ -406,7 +406,7 @@ fn every_difference_that_is_stated_beside_google_adk_is_a_row_of_the_documents()
     }
 }
 
-/// A case in which the user says one thing, unless it says otherwise.
+/// Parses a case. If it has no turns, the user sends one message.
 fn case(text: &str) -> Value {
     let mut case: Value = serde_json::from_str(text).unwrap();
     if case.get("turns").is_none() {

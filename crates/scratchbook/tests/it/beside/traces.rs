@@ -1,4 +1,4 @@
-//! What came of a case, in a form in which two sides can be compared.
+//! The result of a case, in a form in which two sides can be compared.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::cases::runs_agent_beside;
 
-/// Whose trace it is.
+/// The side that a trace belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Ours,
@@ -15,9 +15,9 @@ pub(super) enum Side {
 
 /// A listed difference that is taken out of traces.
 pub(super) struct Normalisation {
-    /// What it is, as in `docs/adk-compatibility.md`.
+    /// The difference, as in `docs/adk-compatibility.md`.
     pub(super) what: &'static str,
-    /// Takes it out of the events of a turn, and says whether it was there.
+    /// Removes the difference from the events of a turn, and returns whether it was there.
     apply: fn(&Value, Side, &mut Turn) -> bool,
 }
 
@@ -27,7 +27,7 @@ struct Turn {
     fails: bool,
 }
 
-/// All of them, each of which is met.
+/// All normalisations. Each is needed by some case.
 pub(super) const NORMALISATIONS: [Normalisation; 5] = [
     Normalisation {
         what: "the author and the code of the event that tells of a failure, where there is one, and what callbacks wrote \
@@ -45,7 +45,7 @@ pub(super) const NORMALISATIONS: [Normalisation; 5] = [
     },
     Normalisation {
         what: "`after_agent` callbacks of an agent that hands over, below a root `LlmAgent`",
-        // Nobody else writes such keys. Within a workflow agent they are called there, too.
+        // Nobody else writes such keys. Within a workflow agent, google-adk calls these callbacks, too.
         apply: |case, _, turn| {
             case["agent"]["kind"] == "llm" && drop_events(turn, |event| only_writes(event, "after_"))
         },
@@ -107,7 +107,7 @@ fn find_branches(agent: &Value, branch: Option<&str>, found: &mut BTreeMap<Strin
     }
 }
 
-/// Whether an event is there for nothing but keys that begin like this, beside those that plugins write to each event.
+/// Returns whether an event only writes keys with this prefix, apart from the keys that plugins write to every event.
 fn only_writes(event: &Value, prefix: &str) -> bool {
     let delta = event["actions"]["stateDelta"].as_object();
     let (own, other): (Vec<_>, Vec<_>) =
@@ -126,7 +126,7 @@ fn drop_events(turn: &mut Turn, is_dropped: impl Fn(&Value) -> bool) -> bool {
 }
 
 pub(super) struct Trace {
-    /// By branch, since events of several have no order; and the state in the end.
+    /// The events by branch, because events of different branches have no order; and the state at the end.
     pub(super) value: Value,
     pub(super) events: u64,
     pub(super) met: [bool; NORMALISATIONS.len()],
@@ -156,8 +156,8 @@ pub(super) fn trace(side: Side, case: &Value, played: &Value) -> Trace {
     }
     let fails: Vec<_> = turns.iter().map(|turn| turn["fails"].clone()).collect();
     let mut value = json!({"events": branches, "fails": fails, "state": state(case, &kept)});
-    // Who is called in which order is chance beside others, also beside an agent that is a tool. Of hand-overs, failures and calls that are answered later there
-    // are listed differences.
+    // If agents run in parallel, also beside an agent tool, the order of their calls depends on chance. Hand-overs,
+    // failures and calls that are answered later have listed differences.
     let text = case.to_string();
     let is_told = !["\"parallel\"", "agent_name", "later_"].iter().any(|word| text.contains(word));
     let is_told = is_told && !runs_agent_beside(case);
@@ -177,7 +177,7 @@ fn state(case: &Value, events: &[Value]) -> Value {
     Value::Object(state)
 }
 
-/// A name for the id of each call, by its agent and its place among that agent's calls.
+/// Returns a name for the id of each call, from its agent and its place among that agent's calls.
 fn ids(events: &[Value]) -> BTreeMap<String, String> {
     let (mut ids, mut counts) = (BTreeMap::new(), BTreeMap::<&str, u64>::new());
     for event in events {
@@ -193,7 +193,7 @@ fn ids(events: &[Value]) -> BTreeMap<String, String> {
     ids
 }
 
-/// What of an event is compared.
+/// Returns the part of an event that is compared.
 fn plain(event: &Value, turn: usize, ids: &BTreeMap<String, String>) -> Value {
     let mut plain = json!({"turn": turn, "actions": event["actions"]});
     for field in ["author", "branch", "content", "partial", "longRunningToolIds", "finishReason", "customMetadata"] {
@@ -208,7 +208,7 @@ fn plain(event: &Value, turn: usize, ids: &BTreeMap<String, String>) -> Value {
     if let Some(code) = event.get("errorCode").and_then(Value::as_str) {
         plain["error"] = json!(if code == "MODEL_RETURNED_NO_CONTENT" { code } else { "failed" });
     }
-    // What is empty is as if it were not there.
+    // An empty field is treated as a missing field.
     if let Some(actions) = plain["actions"].as_object_mut() {
         actions.retain(|_, value| !value.as_object().is_some_and(Map::is_empty));
     }

@@ -1,4 +1,4 @@
-//! What has to be stored after processes have written.
+//! Checks what is stored after several processes have written.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::load::Told;
 use crate::database::{APP, check_whole};
 
 /// Checks a database after all writers have ended: it has what was acknowledged, with the same numbers, and nothing
-/// else; it is whole; and each write to a shared key counts once. Gives how many events it has.
+/// else; it is whole; and each write to a shared key counts once. Returns the number of its events.
 pub(super) async fn stored(uri: &str, told: &Told) -> usize {
     let service = connect(uri).await.unwrap().sessions;
     let sessions = check_whole(service.as_ref(), &Default::default()).await;
@@ -37,7 +37,7 @@ pub(super) async fn stored(uri: &str, told: &Told) -> usize {
     stored.len()
 }
 
-/// Says what came of it.
+/// Prints the result.
 pub(super) fn report(what: &str, told: &Told, stored: usize) {
     println!(
         "{what}: {} acknowledged, {stored} stored, none lost, none doubled; {:.1} s without a write; {} calls ended \

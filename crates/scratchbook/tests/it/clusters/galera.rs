@@ -12,7 +12,7 @@ use super::load::{Keys, Load};
 use super::{a_while, check};
 use crate::logged::Log;
 
-/// A process a node, each behind a balancer of its own, which sends it to another node when its own dies.
+/// One process per node, each behind its own balancer, which switches to another node if the process's node dies.
 struct Balanced {
     cluster: Galera,
     balancers: Vec<Proxy>,
@@ -54,7 +54,7 @@ impl Balanced {
 #[ignore = "long: a node of three dies and comes back"]
 #[tokio::test(flavor = "multi_thread")]
 async fn own_mariadb_galera_written_on_three_nodes_loses_one_and_no_acknowledged_append() {
-    // Not the node that the cluster began with.
+    // This kills another node than the one that the cluster began with.
     lose_a_node("Galera, a process a node", [0, 1, 2], 2).await;
 }
 
@@ -72,7 +72,7 @@ async fn lose_a_node(what: &str, nodes: [usize; 3], dies: usize) {
     load.wait_for(50);
     std::thread::sleep(a_while());
     cluster.nodes()[dies].kill().unwrap();
-    // As long as it takes a balancer to notice.
+    // This is the time that a balancer takes to notice.
     std::thread::sleep(Duration::from_secs(1));
     processes.iter().for_each(|process| balanced.send(*process, other));
     load.wait_for(50);
@@ -123,7 +123,7 @@ async fn own_mariadb_galera_is_warned_of_at_the_start() {
     assert_eq!(logged.matches("Galera").count(), 1, "a warning for a store, not for each connection: {logged}");
 }
 
-/// A lock of one node's would keep nobody away on the others.
+/// A lock on one node would exclude nobody on the other nodes.
 #[ignore = "long: starts a cluster"]
 #[tokio::test(flavor = "multi_thread")]
 async fn own_mariadb_galera_written_on_three_nodes_makes_an_id_unique_in_its_app_once() {

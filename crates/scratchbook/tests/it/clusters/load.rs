@@ -13,10 +13,10 @@ use serde_json::json;
 use super::writer;
 use crate::database::create;
 
-/// How long a process may take to write anything at all: with a server that died, and one that is to take over.
+/// How long a process may write nothing while a server has died and another has to take over.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Whether all that is written touches one key of the app.
+/// How many of the appends write to one key of the app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keys {
     /// Every fourth append does.
@@ -30,11 +30,11 @@ pub(super) enum Keys {
 pub(super) struct Told {
     /// The number of each event that was acknowledged, by its id.
     pub(super) acknowledged: BTreeMap<String, u64>,
-    /// When, in microseconds since 1970.
+    /// The times of the acknowledgements, in microseconds since 1970.
     times: Vec<u64>,
-    /// By process.
+    /// The number of acknowledgements of each process.
     counts: Vec<usize>,
-    /// How often a call ended without an answer and was made again.
+    /// How often a call ended without an answer and was repeated.
     pub(super) failures: usize,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Starts a process for each URI. The tables are made, and the sessions that all of them write to.
+    /// Creates the tables and the sessions that all processes write to, and starts a process for each URI.
     pub(super) async fn start(uris: &[String], keys: Keys) -> Self {
         let service = connect(&uris[0]).await.unwrap().sessions;
         for session in writer::SHARED {
@@ -107,7 +107,7 @@ impl Load {
 }
 
 impl Told {
-    /// Reads a line of a process; gives whether it was its last.
+    /// Reads a line of a process; returns whether it was the last line.
     fn read(&mut self, process: usize, line: &str) -> bool {
         let mut words = line.split(' ');
         match (words.next(), words.next(), words.next(), words.next()) {

@@ -1,8 +1,8 @@
-//! Servers that die and come back, alone or as one of several, while several processes write to them: nothing that
-//! was acknowledged is lost, nothing is doubled, and the same processes go on.
+//! Servers, single or in clusters, die and come back while several processes write to them. Nothing that was
+//! acknowledged is lost, nothing is stored twice, and the same processes continue.
 //!
 //! - `load.rs`: processes that write, and their acknowledgements. `writer.rs`: such a process from within.
-//! - `check.rs`: what has to be stored then.
+//! - `check.rs`: what has to be stored afterwards.
 //! - `restart.rs`, `standby.rs`, `galera.rs`: what happens to the servers meanwhile.
 //! - `partitions.rs`: every promise on PostgreSQL tables that are partitioned by user.
 
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::database::number_from_env;
 
-/// How long the processes write before something happens and after it. `SCRATCHBOOK_CLUSTER_SECONDS` says otherwise.
+/// How long the processes write before and after the failure. `SCRATCHBOOK_CLUSTER_SECONDS` overrides this.
 fn a_while() -> Duration {
     Duration::from_secs(number_from_env("SCRATCHBOOK_CLUSTER_SECONDS", 4))
 }

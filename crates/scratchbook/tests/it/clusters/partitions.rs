@@ -14,7 +14,7 @@ async fn postgres_tables_partitioned_by_user_keep_every_promise() {
     let schema = Schema::new();
     connect(&schema.uri("")).await.unwrap().sessions.close().await.unwrap();
     schema.sql(PARTITION).await;
-    // As an installation does whose role may not change tables.
+    // An installation whose role may not change tables connects in this way.
     all(&connect(&schema.uri("&pool_size=4&migrate=check")).await.unwrap()).await;
 }
 
@@ -32,11 +32,11 @@ async fn postgres_tables_are_partitioned_with_what_is_in_them() {
         let config = CreateSessionConfig::default().with_session_id("s");
         store.sessions.create_session("places", &user.to_string(), config).await.unwrap();
     }
-    // Each stands at a place in its partition that others have in theirs.
+    // Rows of different partitions have the same ctids.
     store.sessions.delete_session(&SessionKey::new("places", "0", "s").unwrap()).await.unwrap();
     let left = store.sessions.list_sessions("places", &Default::default()).await.unwrap().sessions;
     assert_eq!(left.len(), 31);
-    // Of a repeated partition nothing comes; it says so.
+    // A repeated partitioning changes nothing and reports an error.
     let error = schema.client().await.batch_execute(PARTITION).await.unwrap_err();
     assert!(error.as_db_error().is_some_and(|error| error.message().contains("partitioned already")), "{error:?}");
 }

@@ -49,7 +49,7 @@ async fn own_mariadb_is_restarted_under_load() {
 
 async fn restart(what: &str, server: &impl Server) {
     let uri = server.uri();
-    // One of them gives up soon each time, so that its callers try again themselves.
+    // One process gives up soon each time, so its callers retry themselves.
     let load = Load::start(&[uri.clone(), format!("{uri}?retry_timeout_ms=100")], Keys::Some).await;
     for end in [Server::stop, Server::kill, Server::stop, Server::kill] {
         load.wait_for(100);

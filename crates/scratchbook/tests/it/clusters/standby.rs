@@ -22,13 +22,13 @@ async fn own_postgres_dies_and_its_standby_has_every_acknowledged_append() {
          ?target_session_attrs=read-write"
     );
     is_read_on(&both, &format!("{}?retry_timeout_ms=500", standby.uri())).await;
-    // One of them gives up soon each time, so that its callers try again themselves.
+    // One process gives up soon each time, so its callers retry themselves.
     let load = Load::start(&[both.clone(), both.clone(), format!("{both}&retry_timeout_ms=200")], Keys::Some).await;
     load.wait_for(100);
     std::thread::sleep(a_while());
     let before = load.count();
     primary.kill().unwrap();
-    // As long as it takes somebody to notice.
+    // This is the time that an operator takes to notice.
     std::thread::sleep(Duration::from_millis(1500));
     pair.promote().unwrap();
     load.wait_for(100);
@@ -39,7 +39,7 @@ async fn own_postgres_dies_and_its_standby_has_every_acknowledged_append() {
     check::report(&format!("standby ({before} before the primary died)"), &told, stored);
 }
 
-/// What is acknowledged can be read on the standby at once.
+/// Checks that a write can be read on the standby as soon as it is acknowledged.
 async fn is_read_on(both: &str, standby: &str) {
     let (writes, reads) = (connect(both).await.unwrap().sessions, connect(standby).await.unwrap().sessions);
     create(writes.as_ref(), "read", json!({})).await;
@@ -53,7 +53,7 @@ async fn is_read_on(both: &str, standby: &str) {
     writes.delete_session(&key("read")).await.unwrap();
 }
 
-/// A primary whose standby is gone, or a standby promoted with its primary's settings.
+/// The server is a primary whose standby is gone, or a standby that was promoted with its primary's settings.
 #[tokio::test(flavor = "multi_thread")]
 async fn own_postgres_without_its_standby_acknowledges_nothing_until_it_is_told_to() {
     let server = Postgres::start(&PostgresOptions::default().with_fast_disk()).unwrap();
@@ -65,7 +65,7 @@ async fn own_postgres_without_its_standby_acknowledges_nothing_until_it_is_told_
         server.ask("SELECT pg_reload_conf()").unwrap();
     };
     set("*");
-    // The server takes its settings a moment later.
+    // The server applies its settings a moment later.
     while server.ask("SHOW synchronous_standby_names").unwrap() != "*" {
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -1,4 +1,4 @@
-//! A process that writes until it is told to stop.
+//! A process that writes until it has to stop.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ const WRITERS: usize = 8;
 /// Sessions that all processes write to.
 pub(super) const SHARED: [&str; 2] = ["shared-0", "shared-1"];
 
-/// Does nothing unless [`Load`](super::load::Load) has started it. Its input ends when it is to stop, or with its
-/// parent.
+/// A process for [`Load`](super::load::Load); otherwise this does nothing. Its input ends when it has to stop or its
+/// parent ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_child_writes_until_its_input_ends() {
     let (Ok(uri), Ok(process)) = (std::env::var(URI), std::env::var(PROCESS)) else {
@@ -48,7 +48,7 @@ async fn a_child_writes_until_its_input_ends() {
     println!("done");
 }
 
-/// Appends to a session of the writer's own and, every third time, to one of those that all share.
+/// Appends to the writer's own session and, every third time, to a shared session.
 async fn write(service: &dyn SessionService, user: &str, name: &str, hot: bool, over: &AtomicBool) {
     let config = CreateSessionConfig::default().with_session_id(name);
     service.create_session(APP, user, config).await.unwrap();

@@ -1,4 +1,4 @@
-//! Events summed up: what stays, what a request shows, and what a summary must not do.
+//! Summaries of events: which events stay, what a request shows, and what a summary must not do.
 
 mod recorded;
 mod stores;
@@ -21,7 +21,7 @@ use tokio::sync::Semaphore;
 
 use crate::runner::{app, run, stored};
 
-/// Sums up as `summary 0`, `summary 1` and so on, and remembers of what.
+/// Returns the summaries `summary 0`, `summary 1` and so on, and remembers what each summarizes.
 #[derive(Clone, Debug, Default)]
 struct Notes(Arc<Mutex<Vec<Vec<String>>>>);
 
@@ -40,7 +40,7 @@ impl EventsSummarizer for Notes {
     }
 }
 
-/// What is said, in one word for calls and responses.
+/// Returns the text of a content, or one word for a call or a response.
 fn said(content: Option<&Content>) -> String {
     let Some(content) = content else {
         return String::new();
@@ -123,7 +123,7 @@ async fn append(runner: &Runner, event: Event) {
     runner.session_service().append(&key, event, AppendOptions::default()).await.unwrap();
 }
 
-/// Fails in one way or another.
+/// A summarizer that fails in one of several ways.
 #[derive(Clone, Debug)]
 struct Failing(&'static str, Arc<AtomicUsize>);
 
@@ -209,7 +209,7 @@ async fn a_call_that_waits_is_not_summed_up_and_a_late_answer_finds_its_call() {
     let runner = runner(agent, config_with(notes.clone()));
     let longer = "b, and more than a summary";
     say(&runner, &["a", longer, "c"]).await;
-    // What stands before the call is all that can be summed up.
+    // Only the events before the call can be summarized.
     assert_eq!(notes.taken(), [vec!["a", "Hi."], vec![longer]]);
     let session = stored(&runner).await;
     let id = session.events().iter().find_map(|event| event.function_calls().next()?.id.clone()).unwrap();
@@ -241,7 +241,7 @@ async fn a_confirmation_that_is_asked_for_is_not_summed_up() {
     assert_eq!(notes.taken(), [vec!["a"]]);
 }
 
-/// Lets somebody else act before it sums up.
+/// A summarizer that lets another writer act before it summarizes.
 #[derive(Clone)]
 struct Meanwhile {
     act: Arc<dyn Fn() -> futures_util::future::BoxFuture<'static, ()> + Send + Sync>,
@@ -262,7 +262,7 @@ impl EventsSummarizer for Meanwhile {
     }
 }
 
-/// A runner whose summaries take so long that an event by somebody else comes first.
+/// Returns a runner whose summaries take so long that another writer's event comes first.
 fn interrupted(model: &ScriptedLlm, event: Event) -> Runner {
     let service = app();
     let others = Arc::clone(&service);

@@ -1,5 +1,6 @@
-//! Runs that sum up events as google-adk 2.13.0 was measured to do it: the same requests, the model's own and those for
-//! summaries, and the same events, up to ids and times. `testdata/compaction/record.py` has recorded them.
+//! Runs that summarize events, compared with recordings of google-adk 2.13.0: the requests to the model, the requests
+//! for summaries and the events are the same, except for ids and times. `testdata/compaction/record.py` made the
+//! recordings.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -117,12 +118,12 @@ macro_rules! replays {
 }
 
 replays!(
-    /// Every two invocations, with one before them.
+    /// Summarizes every two invocations, together with the invocation before them.
     sliding_window,
-    /// After a run, as the model has counted tokens.
+    /// Summarizes after a run, if the model has counted too many tokens.
     token_threshold,
-    /// Before a model call, with the summary before it in the next one.
+    /// Summarizes before a model call; the next summary includes this one.
     within_a_run,
-    /// Where no model counts.
+    /// Summarizes by an estimate, because the model counts no tokens.
     estimated
 );

@@ -1,4 +1,4 @@
-//! What summaries promise, on every store.
+//! The promises of summaries, on every store.
 
 use super::*;
 use scratchbook::{CreateSessionConfig, GetSessionConfig, Store};
@@ -6,7 +6,7 @@ use scratchbook::{CreateSessionConfig, GetSessionConfig, Store};
 fn runner_on(store: &Store, model: &ScriptedLlm, config: EventsCompactionConfig, read: &Arc<AtomicUsize>) -> Runner {
     let read = Arc::clone(read);
     let agent = LlmAgent::builder("agent").model(model.clone()).before_agent(move |context| {
-        // Without the message.
+        // The message is not counted.
         read.store(context.session().events().len() - 1, Ordering::Relaxed);
         async { Ok(None) }
     });
@@ -14,7 +14,7 @@ fn runner_on(store: &Store, model: &ScriptedLlm, config: EventsCompactionConfig,
     Runner::builder("app", agent.build().unwrap(), sessions).events_compaction(config).build().unwrap()
 }
 
-/// A session of this many invocations, a message and an answer each.
+/// Creates a session of this many invocations, each with a message and an answer.
 async fn session(store: &Store, invocations: usize) {
     let events = (0..invocations).flat_map(|n| {
         let event =
@@ -40,7 +40,7 @@ async fn the_events_stay(store: Store) {
     assert_eq!(words, all);
 }
 
-/// However long a session is, a run reads what the last summary leaves over, and sends the same as if it had read it all.
+/// A run reads only what the last summary does not cover, and sends the same as if it had read the whole session.
 async fn a_run_reads_what_is_left_over(store: Store) {
     let (model, read) = (echo(), Arc::new(AtomicUsize::new(0)));
     let config = || EventsCompactionConfig::by_tokens(2000, 10).with_summarizer(Notes::default());

@@ -1,4 +1,4 @@
-//! A word that is written in every way there is, and must be nowhere in the database.
+//! A word is written in every possible way, and must not be found in the database.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::delta;
 
 const CANARY: &str = "tangerine-canary";
 
-/// Whether the word is in any file of the folder: the database, its log of writes, and whatever lies beside.
+/// Returns whether the word is in any file of the folder: the database, its write-ahead log, and other files.
 fn is_found(folder: &Path) -> bool {
     std::fs::read_dir(folder).unwrap().any(|entry| {
         let bytes = std::fs::read(entry.unwrap().path()).unwrap();
@@ -37,7 +37,7 @@ fn event(id: &str) -> Event {
     event.with_state_delta(delta(json!({"k": CANARY, "user:k": {"deep": [CANARY]}, "app:k": CANARY, "temp:k": CANARY})))
 }
 
-/// Writes the word in every way there is, and after each hands over what was done.
+/// Writes the word in every possible way. After each write, calls `done` with a description of it.
 async fn write_everything(store: &Store, mut done: impl FnMut(&str)) {
     let sessions = &store.sessions;
     let config = CreateSessionConfig::default()
@@ -109,7 +109,7 @@ async fn what_is_sealed_is_nowhere_in_the_raw_database() {
     assert!(!is_found(folder.path()), "found after closing");
 }
 
-/// The same without keys is found, step by step: the test above would notice.
+/// Without encryption the word is found after each step, so the test above would notice it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_sealed_is_found() {
     let folder = tempfile::tempdir().unwrap();

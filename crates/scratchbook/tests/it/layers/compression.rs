@@ -1,4 +1,4 @@
-//! Compressed values: large ones are small in the store, small ones as they are, and none is taken for another.
+//! Compressed values: large values are small in the store, small values unchanged, and none is taken for another.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Sealed values: any of them comes back, none is taken for another, and layers around see them as they are.
+//! Encrypted values: every value is read back, none is confused with another, and outer layers see decrypted values.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ fn is_sealed(value: &Value) -> bool {
     value.as_str().is_some_and(|text| text.starts_with("scratchbook:sealed:1:2026-11:"))
 }
 
-/// A caller's string is a caller's string, whatever it looks like.
+/// A caller's string that looks encrypted is stored and read like any other string.
 #[tokio::test]
 async fn what_looks_sealed_is_a_value_like_any_other() {
     let store = memory();
@@ -87,8 +87,8 @@ async fn equal_values_look_different() {
     assert_eq!(seen.len(), 10);
 }
 
-/// The same event in two sessions of a user looks different, and so does its delta: neither what is at rest nor the
-/// hash of it tells that they are the same. The same event sent again to the same session is the same bytes.
+/// The same event in two sessions of a user looks different, and so does its delta: neither the stored bytes nor their
+/// hash show that the events are equal. The same event sent again to the same session has the same bytes.
 #[tokio::test]
 async fn equal_events_of_two_sessions_look_different() {
     let store = memory();
@@ -108,15 +108,15 @@ async fn equal_events_of_two_sessions_look_different() {
         for (_, value) in stored.actions.state_delta.iter().filter_map(|(key, change)| Some((key, change.value()?))) {
             assert!(seen.insert(value.to_string()));
         }
-        // Known by the store itself, which has the hash of the sealed event.
+        // The store itself recognizes the retry by the hash of the encrypted event.
         let again = append(&service, session.key(), event()).await;
         assert_eq!(again.outcome, scratchbook::session::Outcome::Replayed);
     }
     assert_eq!(seen.len(), 6);
 }
 
-/// A store has titles and the values of labels sealed, and never the same twice; what is sealed for one user is opened
-/// for no other.
+/// A store has titles and values of labels only encrypted, and equal texts look different. Text that was encrypted for
+/// one user cannot be decrypted for another.
 #[tokio::test]
 async fn titles_and_values_of_labels_are_sealed() {
     let store = memory();
@@ -172,7 +172,7 @@ async fn conflicts_tell_values_and_writers() {
     assert_eq!(told(&error), [("user:k".into(), None, Some(json!(2)), "first".into())]);
 }
 
-/// A schema around it is asked about values, not about what they are sealed to.
+/// A schema layer around the encryption validates the decrypted values.
 #[cfg(feature = "schema")]
 #[tokio::test]
 async fn a_schema_around_it_holds() {

@@ -79,7 +79,7 @@ pub(crate) mod facade {
 
     use super::*;
 
-    /// What was counted, by name and labels.
+    /// The counters, by name and labels.
     #[derive(Clone, Default)]
     pub(crate) struct Counts(Arc<Mutex<BTreeMap<String, f64>>>);
 
@@ -105,7 +105,7 @@ pub(crate) mod facade {
     }
 
     impl Counts {
-        /// How many calls there were of an operation on an app.
+        /// Returns the number of calls of an operation on an app.
         pub(crate) fn calls(&self, operation: &str, app: &str) -> f64 {
             let name = format!("scratchbook_calls_total operation={operation} app={app} ");
             self.0.lock().unwrap().iter().filter(|(key, _)| key.starts_with(&name)).map(|(_, count)| count).sum()

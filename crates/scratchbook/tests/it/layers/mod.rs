@@ -1,6 +1,6 @@
-//! Adapters: what is in the raw database behind them, and what they keep from whom.
+//! Layers: what they store in the raw database, and what they hide from whom.
 //!
-//! That they keep every promise of the store they are around is in `conformance.rs`: they are stores there.
+//! `conformance.rs` tests that a layer keeps every promise of the store inside it.
 
 #[cfg(feature = "encryption")]
 mod canary;
@@ -25,7 +25,7 @@ use scratchbook::{
 };
 use serde_json::Value;
 
-/// A store that can be looked into past a layer.
+/// Returns a store whose contents can also be read without the layer.
 fn memory() -> Arc<InMemorySessionService> {
     Arc::new(InMemorySessionService::new())
 }

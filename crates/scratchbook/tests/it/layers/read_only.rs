@@ -1,4 +1,4 @@
-//! A service that can be read and not be written to.
+//! A service that can be read but not written to.
 
 use scratchbook::artifact::ArtifactService;
 use scratchbook::content::Part;

@@ -1,4 +1,4 @@
-//! A new key: old values are still read, retries are recognized, and values are sealed again where possible.
+//! A new key: old values are still read, retries are recognized, and values are encrypted again where possible.
 
 use std::sync::Arc;
 
@@ -69,13 +69,13 @@ async fn state_is_sealed_anew_and_needs_its_old_key_no_more() {
     let session = before(&store).create_session("app", "alice", config).await.unwrap();
     let alice = StateOwner::user("app", "alice").unwrap();
     append(&before(&store), session.key(), Event::new("agent").with_state_delta(delta(json!({"own": "x"})))).await;
-    // One from before there were keys, and one that is under the new key already.
+    // One value is from before there were keys, and one is already encrypted with the new key.
     store.put_state(&alice, delta(json!({"plain": 1})), "admin".into()).await.unwrap();
     after(&store).put_state(&alice, delta(json!({"k000": "new"})), "admin".into()).await.unwrap();
     assert_eq!(after(&store).reseal_state(&alice).await.unwrap(), 250);
     let noted = store.verify_session(session.key()).await.unwrap().unwrap().running_hash.unwrap();
     assert_eq!(after(&store).reseal_session(session.key()).await.unwrap(), 1);
-    // The events before it keep their text and their hash, and no key is needed to prove that.
+    // The earlier events keep their text and their hash, and no key is needed to prove this.
     let against = store.verify_session_against(session.key(), &noted).await.unwrap().unwrap();
     assert_eq!((against.noted, against.events), (Some(1), 2));
     assert_eq!(after(&store).reseal_state(&alice).await.unwrap(), 0);
@@ -94,7 +94,7 @@ async fn state_is_sealed_anew_and_needs_its_old_key_no_more() {
     assert_eq!(log.iter().map(|change| change.author.as_str()).collect::<Vec<_>>(), ["scratchbook", "user"]);
 }
 
-/// However much there is: no commit is larger than one may be, and what was left is done the next time.
+/// However much data there is, no commit exceeds the limits, and a later call does the rest.
 #[tokio::test]
 async fn large_state_is_sealed_again_in_several_commits() {
     let store = memory();

@@ -1,4 +1,4 @@
-//! Marked keys are hidden from readers who did not ask for them.
+//! Secret keys are hidden from readers who did not ask for them.
 
 use futures_util::TryStreamExt;
 use scratchbook::agent::{Instruction, RunConfig, inject_session_state};
@@ -42,7 +42,7 @@ async fn feeds_name_the_key_and_not_its_value() {
     let entry = format!("{:?}", watch.next().await.unwrap());
     assert!(!entry.contains("hunter2") && entry.contains("[secret]"), "{entry}");
 
-    // A caller who reads the session or the state gets them.
+    // A caller who reads the session or the state gets the secret values.
     let read = super::read(&hides, key).await;
     assert_eq!(read.state().get("pin"), Some(&json!("hunter2")));
     assert_eq!(hides.get_user_state("app", "alice").await.unwrap()["secret_token"], "hunter2");

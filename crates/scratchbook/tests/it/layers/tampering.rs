@@ -1,4 +1,4 @@
-//! What is changed in the database is found when it is read.
+//! Data that was changed in the database is detected when it is read.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ async fn sealed(file: &Path) -> Sealed {
     WithEncryption::new(SqliteSessionService::open(file, SqliteOptions::default()).await.unwrap(), keys())
 }
 
-/// A database with two users, each with values and an event.
+/// Creates a database with two users, each with values and an event.
 async fn database(folder: &Path) -> PathBuf {
     let file = folder.join("sessions.db");
     let service = sealed(&file).await;
@@ -45,7 +45,7 @@ fn alice() -> SessionKey {
     SessionKey::new("app", "alice", "s").unwrap()
 }
 
-/// Everything that a reader of alice's may ask for.
+/// Reads everything that a reader of alice's data may ask for.
 async fn read_all(service: &Sealed) -> Result<()> {
     service.get_session(&alice(), &GetSessionConfig::default()).await?;
     service.get_initial_state(&alice()).await?;
@@ -74,7 +74,7 @@ async fn nothing_is_found_where_nothing_was_changed() {
 
 #[tokio::test]
 async fn a_changed_byte_is_found() {
-    // The tenth character from the end: the last bits of the very last ones are ignored by base64.
+    // This changes the tenth character from the end, because base64 ignores the last bits of the last characters.
     let flipped = |column: &str| {
         let at = format!("length({column}) - 10");
         format!(
@@ -110,7 +110,7 @@ async fn what_is_readable_of_an_event_cannot_be_changed() {
     assert_found(&format!("UPDATE events SET event = {of_bob} WHERE user_id = 'alice'")).await;
 }
 
-/// Of every event: also of one that was sent without a time.
+/// This holds for every event, also for an event that was sent without a time.
 #[tokio::test]
 async fn a_changed_time_of_an_event_is_found() {
     let time = "json_extract(event, '$.timestamp') + 60";
@@ -119,7 +119,7 @@ async fn a_changed_time_of_an_event_is_found() {
     assert_found("UPDATE events SET event = json_remove(event, '$.timestamp') WHERE user_id = 'alice'").await;
 }
 
-/// What is sealed is so before the store numbers it: the book names this among what is not noticed.
+/// Events are encrypted before the store numbers them. The documentation lists this among the undetected changes.
 #[tokio::test]
 async fn swapped_events_of_a_session_are_not_found() {
     let folder = tempfile::tempdir().unwrap();

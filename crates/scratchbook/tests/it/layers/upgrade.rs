@@ -1,4 +1,4 @@
-//! Retries of events whose form is another now: sealed by an older version, or copied by a fork.
+//! Retries of events whose encrypted form is different now: an older version encrypted them, or a fork copied them.
 
 use std::sync::Arc;
 
@@ -14,8 +14,9 @@ use super::{append, delta, memory, read};
 
 type Sealed = WithEncryption<Arc<InMemorySessionService>>;
 
-/// What the version before sent to its store, sealed by the key `old` for app/alice: their salt was the event's id alone,
-/// and a time was in what is sealed only if it was sent. The lines are `timed()`, `timeless()` and `counted()` of below.
+/// Events that the previous version sent to its store, encrypted with the key `old` for app/alice. Their salt was only
+/// the event's id, and a time was encrypted only if it was sent. The lines are `timed()`, `timeless()` and `counted()`
+/// below.
 const BEFORE: &str = include_str!("sealed_before.jsonl");
 
 fn timed() -> Event {
@@ -35,7 +36,7 @@ fn sealed(store: &Arc<InMemorySessionService>) -> Sealed {
     WithEncryption::new(Arc::clone(store), Keyring::new("old", [3; 32]).unwrap())
 }
 
-/// A store as the version before has left it.
+/// Returns a store as the previous version has left it.
 async fn left_by_the_version_before() -> (Arc<InMemorySessionService>, SessionKey) {
     let store = memory();
     let config = CreateSessionConfig::default().with_session_id("s");
@@ -64,7 +65,7 @@ async fn what_the_version_before_sealed_is_read() {
     assert!(events.iter().all(|event| event.timestamp.is_some() && event.extra().is_empty()));
 }
 
-/// Also after many others, and with the position of the user's log.
+/// The retry is also recognized after many other events, and its answer has the position of the user's log.
 #[tokio::test]
 async fn a_retry_after_the_upgrade_is_known() {
     let (store, key) = left_by_the_version_before().await;
@@ -85,7 +86,7 @@ async fn a_retry_after_the_upgrade_is_known() {
     assert_eq!(json!(read(&service, &key).await), json!(before), "nothing was stored twice");
 }
 
-/// A fork's events are sealed for the session that they were copied from, by this version or the one before.
+/// A fork's events are encrypted for the session that they were copied from, by this version or the previous one.
 #[tokio::test]
 async fn a_retry_of_a_forked_event_is_known() {
     let (store, key) = left_by_the_version_before().await;
@@ -106,7 +107,7 @@ async fn a_retry_of_a_forked_event_is_known() {
     assert_eq!(json!(read(&service, fork.key()).await), json!(shown));
 }
 
-/// A retry without a time is known by the hash of what was sent, since its form has another time.
+/// A retry without a time is recognized by the hash of what was sent, because its encrypted form has another time.
 #[tokio::test]
 async fn a_retry_without_a_time_is_known_however_late() {
     let store = memory();
@@ -120,7 +121,7 @@ async fn a_retry_without_a_time_is_known_however_late() {
     assert_eq!(again.logs.user, first.logs.user);
 }
 
-/// An event that a creation names twice is one, with and without a time.
+/// An event that a creation contains twice is stored once, with and without a time.
 #[tokio::test]
 async fn an_event_that_a_creation_names_twice_is_one() {
     let service = sealed(&memory());

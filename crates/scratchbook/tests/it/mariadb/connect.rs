@@ -1,4 +1,4 @@
-//! Connecting: what goes wrong is said in words, within a bounded time, and without the password.
+//! Connecting: errors are described in words, within a bounded time, and without the password.
 
 use std::error::Error as StdError;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use super::server::Database;
 
 const SECRET: &str = "s3cr3t-p4ssw0rd";
 
-/// The error of opening a URI, which is to come soon and to tell no password.
+/// Returns the error of opening a URI. The error has to come soon and must not show the password.
 async fn refused(uri: &str) -> Error {
     let started = Instant::now();
     let error = MySqlSessionService::connect(uri).await.unwrap_err();
@@ -32,7 +32,7 @@ async fn refused(uri: &str) -> Error {
     error
 }
 
-/// The URI with another part in place of one of its own.
+/// Returns the URI with one part replaced.
 fn with(uri: &str, part: &str, other: &str) -> String {
     let changed = uri.replacen(part, other, 1);
     assert_ne!(changed, uri);
@@ -132,10 +132,10 @@ async fn encryption_is_checked_as_far_as_was_asked_for() {
         assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
         assert!(error.to_string().contains("authority"), "{error}");
     }
-    // It takes encrypted connections alone.
+    // This server accepts only encrypted connections.
     open(&other.uri(), TlsMode::Require, None).await.unwrap().close().await.unwrap();
     open(&other.uri(), TlsMode::Prefer, None).await.unwrap().close().await.unwrap();
-    // MySQL says so; MariaDB says what it says of a wrong password.
+    // MySQL reports this; MariaDB returns the same error as for a wrong password.
     let error = open(&other.uri(), TlsMode::Disable, None).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::FailedPrecondition | ErrorKind::Unauthenticated), "{error}");
     assert!(error.to_string().contains("sslmode=require"), "{error}");
@@ -153,7 +153,7 @@ async fn a_name_the_certificate_does_not_have_is_refused_by_verify_full_alone() 
     assert!(error.to_string().contains("another name"), "{error}");
 }
 
-/// The server's encryption is too old for us: who only prefers it goes on without, as with PostgreSQL's own library.
+/// The server's encryption is too old for us. With `prefer`, the connection continues without it, as in libpq.
 #[tokio::test]
 async fn a_handshake_that_fails_stops_only_who_insists() {
     let options = MariaDbOptions::default().with_fast_disk().with_tls().with_line("tls_version = TLSv1.1");

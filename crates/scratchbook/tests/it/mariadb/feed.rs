@@ -24,7 +24,7 @@ async fn append(service: &MySqlSessionService, session: &str, name: &str) {
     service.append(&key(session), event, AppendOptions::default()).await.unwrap();
 }
 
-/// What follows a place: the sessions and the numbers of the events.
+/// Returns the sessions and numbers of the events after a place in the feed.
 async fn told(service: &MySqlSessionService, start: FeedStart) -> (Vec<(String, u64)>, FeedCursor) {
     let app = StateOwner::app("app").unwrap();
     let page = service.list_feed(&app, &start, 1000).await.unwrap();
@@ -39,7 +39,7 @@ fn events(of: &[(&str, u64)]) -> Vec<(String, u64)> {
     of.iter().map(|(session, seq)| ((*session).to_owned(), *seq)).collect()
 }
 
-/// A commit that has written its rows and is not over yet holds nobody up, and is reported once, when it is over.
+/// A commit that has written its rows and is still open delays nobody, and is reported once, when it is complete.
 #[tokio::test]
 async fn a_commit_that_takes_long_is_told_when_it_is_over() {
     let database = Database::emptied().await;
@@ -48,7 +48,7 @@ async fn a_commit_that_takes_long_is_told_when_it_is_over() {
         create(&service, session).await;
     }
     append(&service, "slow", "a").await;
-    // As the procedure does, up to where it would commit.
+    // This does the same as the procedure, except for the commit.
     let mut slow = connection(&database.uri()).await;
     slow.query_drop(
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
@@ -82,7 +82,7 @@ async fn a_commit_that_takes_long_is_told_when_it_is_over() {
     }
 }
 
-/// A feed that nobody has read for long is numbered in parts, and read from its beginning to its end.
+/// A feed that nobody has read for a long time is numbered in parts, and can be read from beginning to end.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_feed_is_numbered_in_parts() {
     const SESSIONS: u64 = 30;
@@ -118,7 +118,7 @@ async fn a_long_feed_is_numbered_in_parts() {
     assert_eq!(page.entries.len() as u64, EACH * (SESSIONS / 4));
 }
 
-/// Another process is heard of: by who follows a feed, soon; by who follows a session, within a second or so.
+/// A follower of a feed receives another process's commits soon; a follower of a session, within about a second.
 #[tokio::test(flavor = "multi_thread")]
 async fn commits_of_another_process_are_heard_of() {
     let database = Database::emptied().await;
@@ -139,7 +139,7 @@ async fn commits_of_another_process_are_heard_of() {
     }
 }
 
-/// Who follows one user hears of a commit of another process soon, whatever others in the app have written before.
+/// A follower of one user receives another process's commit soon, whatever other users of the app have written before.
 #[tokio::test(flavor = "multi_thread")]
 async fn commits_of_others_in_the_app_hide_none_of_those_that_are_followed() {
     let database = Database::emptied().await;

@@ -1,4 +1,4 @@
-//! Tables: made, found, repaired, and refused where they are not ours or newer.
+//! Tables: created, found, repaired, and refused if they are not ours, or newer than this program.
 
 use mysql_async::prelude::Queryable;
 use scratchbook::store::{DatabaseOptions, Migrate, MigrationRun, MySqlSessionService};
@@ -28,7 +28,7 @@ async fn nothing_is_made_unless_it_may_be() {
     let error = open(&database.uri(), Migrate::Check).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
     assert!(error.to_string().contains("scratchbook migrate"), "{error}");
-    // Nothing is looked at, so the first call finds out.
+    // Nothing is checked when opening, so the first call finds the error.
     let service = open(&database.uri(), Migrate::Off).await.unwrap();
     let error = service.create_session("app", "alice", Default::default()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
@@ -51,7 +51,7 @@ async fn migrations_can_be_looked_at_and_carried_out_apart() {
     assert_eq!(migrate(&database.uri(), MigrationRun::Real).await.unwrap(), []);
 }
 
-/// What `migrate --dry-run` prints can be run by hand, by the database's own client.
+/// The output of `migrate --dry-run` can be run by hand with the database's own client.
 #[tokio::test]
 async fn printed_migrations_can_be_run_by_hand() {
     let database = Database::new().await;
@@ -122,7 +122,7 @@ async fn a_migration_that_was_cut_off_is_run_again() {
     database.sql("SELECT * FROM artifacts; SELECT * FROM session_overview").await;
 }
 
-/// A copy by mysqldump lacks its procedures unless they are asked for.
+/// By default, a copy by mysqldump lacks its procedures.
 #[tokio::test]
 async fn a_procedure_that_is_missing_is_made_again_or_named() {
     let database = Database::new().await;
@@ -134,7 +134,7 @@ async fn a_procedure_that_is_missing_is_made_again_or_named() {
     assert_eq!(lacking.len(), 1);
     assert!(!lacking[0].sql.contains("CREATE TABLE"), "{}", lacking[0].sql);
     works(&open(&database.uri(), Migrate::Auto).await.unwrap()).await;
-    // By hand, with a client whose mode is another.
+    // The procedure is created by hand, with a client that has another SQL mode.
     database.sql("DROP PROCEDURE scratchbook_write_3").await;
     database.client(&format!("SET sql_mode = '';\n{}", lacking[0].sql));
     let service = open(&database.uri(), Migrate::Check).await.unwrap();
@@ -146,7 +146,7 @@ async fn a_procedure_that_is_missing_is_made_again_or_named() {
     assert_eq!(migrate(&database.uri(), MigrationRun::Dry).await.unwrap(), []);
 }
 
-/// On another node of a cluster, where no lock holds, another process is making the same.
+/// A process on another node of a cluster, to which the lock does not extend, creates the same objects.
 #[tokio::test]
 async fn what_is_there_already_is_left_alone() {
     let database = Database::new().await;
@@ -203,7 +203,7 @@ async fn a_database_of_every_version_is_read_and_written() {
     }
 }
 
-/// As `mysqldump` makes it unless it is asked for them.
+/// By default, `mysqldump` makes such a copy.
 #[tokio::test]
 async fn a_copy_of_an_older_version_gets_the_procedures_that_it_lost() {
     let (by_us, by_hand) = (Database::new().await, Database::new().await);
@@ -218,7 +218,7 @@ async fn a_copy_of_an_older_version_gets_the_procedures_that_it_lost() {
     fixtures::check(&connect(&format!("{}?migrate=check", by_hand.uri())).await.unwrap()).await;
 }
 
-/// Does nothing unless `SCRATCHBOOK_NEW_FIXTURE` names a file to make: a dump, the next fixture.
+/// Writes a dump, the next fixture, to the file that `SCRATCHBOOK_NEW_FIXTURE` names; otherwise this does nothing.
 #[tokio::test]
 async fn a_dump_is_made_for_the_next_fixture() {
     let Some(path) = std::env::var_os("SCRATCHBOOK_NEW_FIXTURE") else {

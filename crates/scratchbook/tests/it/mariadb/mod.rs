@@ -1,4 +1,4 @@
-//! What is special to MySQL and MariaDB, on a server of the tests' own.
+//! Tests only for MySQL and MariaDB, on a server that the tests start.
 
 mod connect;
 mod feed;

@@ -1,4 +1,4 @@
-//! Every read costs what it returns: counted in rows that the server looks at, on tables without fresh statistics.
+//! The cost of a read depends on what it returns: counts the rows that the server reads, without fresh statistics.
 
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::server::connection;
 
-/// How many rows were looked at on the whole server since the last time.
+/// Counts the rows that the whole server has read since the last count.
 struct Counter {
     connection: Conn,
     last: u64,
@@ -23,13 +23,13 @@ impl Counter {
                 'HANDLER_READ_LAST', 'HANDLER_READ_RND', 'HANDLER_READ_RND_NEXT', 'HANDLER_TMP_WRITE')";
         let now: u64 = self.connection.query_first(sql).await.unwrap().unwrap();
         let since = now.saturating_sub(self.last);
-        // What the counting itself costs is counted the next time.
+        // The cost of counting is included in the next count.
         self.last = self.connection.query_first::<u64, _>(sql).await.unwrap().unwrap();
         since
     }
 }
 
-/// Makes many rows at once, with the server's own tables of numbers.
+/// Inserts many rows at once, from the server's own tables of numbers.
 async fn fill(connection: &mut Conn, events: u64) {
     connection
         .query_drop(format!(
@@ -128,7 +128,7 @@ async fn a_read_costs_what_it_returns() {
             start = FeedStart::After(page.cursor);
         }
     }
-    // A user whose events come after all those of another.
+    // The events of this user come after all events of another user.
     let late = StateOwner::user("app", "late").unwrap();
     let events = (0..20).map(|n| Event::new("agent").with_timestamp(f64::from(n))).collect();
     let config = CreateSessionConfig::default().with_state(json!({"a": 1, "user:b": 1})).with_events(events);
@@ -192,7 +192,7 @@ async fn a_read_costs_what_it_returns() {
             token = listed.next_page_token;
         }
     }
-    // Of 20,000 sessions three have a title, which stand on three of many pages.
+    // Three of 20,000 sessions have a title. They are on three of many pages.
     let titled = "UPDATE sessions SET title = 'Needle', labels = '{\"a\":\"b\"}' WHERE id IN ('s7', 's2500', 's2501')";
     counter.connection.query_drop(titled).await.unwrap();
     for (config, pages) in [(ten.clone().with_label("a", "b"), 21), (ten.with_title("Needle").with_user_id("user7"), 1)]
@@ -211,7 +211,7 @@ async fn a_read_costs_what_it_returns() {
         }
         assert_eq!(found, if pages == 1 { 1 } else { 3 });
     }
-    // The log of the app's keys is long, and few of it is the user's.
+    // The log of the app's keys is long, and few entries are the user's.
     let mut other = super::server::connection(&server.uri()).await;
     other
         .query_drop(
@@ -231,7 +231,7 @@ async fn a_read_costs_what_it_returns() {
     for (author, count) in [("user7", 0), ("", 4), ("user7 ", 1)] {
         assert_eq!(other.exec_first::<u64, _, _>(sql, (author,)).await.unwrap(), Some(count), "'{author}'");
     }
-    // Far more rows than one statement removes.
+    // There are far more rows than one statement removes.
     service.delete_user("app", "u").await.unwrap();
     for table in ["events", "sessions", "session_states", "user_states", "users", "state_log"] {
         let sql = format!("SELECT COUNT(*) FROM {table} WHERE app_name = 'app' AND user_id = 'u'");

@@ -30,7 +30,7 @@ fn key(session: &str) -> SessionKey {
     SessionKey::new("app", "alice", session).unwrap()
 }
 
-/// Where a process writes: into one session for all, or into one of its own, to keys of a scope.
+/// Where a process writes: to a shared session or to its own session, and to the keys of a scope.
 const STORIES: [(&str, &str); 3] = [("shared", ""), ("own", "user:"), ("own", "app:")];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,7 +57,7 @@ async fn eight_processes_lose_nothing() {
         assert_eq!(state["hot"].as_u64().map(|n| n < each), Some(true));
         names.remove("hot");
         assert_eq!(names, expected);
-        // Two keys an append, each append a position of its own, and the state is the fold of the log.
+        // Each append writes two keys at a position of its own, and the state is the fold of the log.
         let log = service.list_state_changes(&owner, &ChangeQuery::After(0), usize::MAX).await.unwrap();
         let positions: BTreeSet<_> = log.iter().map(|change| change.position).collect();
         assert!(positions.iter().copied().eq(1..=all), "{} positions", positions.len());

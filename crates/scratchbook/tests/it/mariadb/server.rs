@@ -8,10 +8,10 @@ use std::sync::{Mutex, PoisonError};
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 
-/// Databases with tables that no test uses just now: making tables costs far more than emptying them.
+/// Databases with tables that no test is using. Creating tables costs far more than emptying them.
 static FREE: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// A database of one test's own.
+/// A database for one test.
 #[derive(Debug)]
 pub(crate) struct Database {
     name: String,
@@ -19,7 +19,7 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    /// One without anything in it, not even tables.
+    /// Creates a database that is empty and has no tables.
     pub(crate) async fn new() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("test_{}_{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
@@ -31,7 +31,7 @@ impl Database {
         Self { name, reused: false }
     }
 
-    /// One that may have empty tables of scratchbook's. It serves another test later.
+    /// Returns a database that may have empty tables of scratchbook. Another test reuses it later.
     pub(crate) async fn emptied() -> Self {
         let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let Some(name) = free else {
@@ -79,12 +79,12 @@ impl Database {
         assert!(client.wait().unwrap().success());
     }
 
-    /// Everything in it, procedures too, as statements.
+    /// Returns everything in the database, including procedures, as statements.
     pub(crate) fn dump(&self) -> String {
         let options = ["--routines", "--skip-dump-date", "--skip-add-locks", "--skip-comments", "--hex-blob"];
         let dump = self.tool("mariadb-dump").args(options).output().unwrap();
         assert!(dump.status.success());
-        // Without the definer: the account that loads the dump becomes the definer.
+        // The definer is removed, so the account that loads the dump becomes the definer.
         String::from_utf8(dump.stdout).unwrap().replace("DEFINER=`scratchbook`@`%` ", "")
     }
 
@@ -107,14 +107,14 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // What failed is left as it is, to be looked at.
+        // The database of a failed test is kept for inspection.
         if self.reused && !std::thread::panicking() {
             FREE.lock().unwrap_or_else(PoisonError::into_inner).push(std::mem::take(&mut self.name));
         }
     }
 }
 
-/// A connection of the tests' own.
+/// Opens a connection for the tests.
 pub(crate) async fn connection(uri: &str) -> Conn {
     let opts = mysql_async::OptsBuilder::from_opts(mysql_async::Opts::from_url(uri).unwrap()).prefer_socket(false);
     Conn::new(opts).await.unwrap()

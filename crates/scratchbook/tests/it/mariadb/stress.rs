@@ -1,4 +1,4 @@
-//! Many tasks on few sessions: ids used again, sessions deleted and made again, users erased, readers beside them.
+//! Many tasks work on few sessions: ids are reused, sessions and users are deleted and created again, logs are read.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use super::server::{Database, connection};
 use crate::database::number_from_env;
 
-/// A small generator of its own: the same for all runs.
+/// A small generator of random numbers, which are the same in all runs.
 struct Dice(u64);
 
 impl Dice {
@@ -43,7 +43,7 @@ fn delta(dice: &mut Dice) -> StateDelta {
     delta
 }
 
-/// One random call; it may find nothing or something in its way, but it must not fail otherwise.
+/// Makes one random call. It may find no data or a conflict, but it must not fail for other reasons.
 async fn call(service: &MySqlSessionService, dice: &mut Dice, erase: bool) {
     let key = key(dice);
     let done = match dice.roll(40) {
@@ -94,7 +94,7 @@ async fn follow(service: Arc<MySqlSessionService>, owner: StateOwner, over: Arc<
 async fn stress(erase: bool) {
     let database = Database::emptied().await;
     let mut services = Vec::new();
-    // Two services, as two processes would be.
+    // Two services stand for two processes.
     for _ in 0..2 {
         services.push(Arc::new(MySqlSessionService::connect(&database.uri()).await.unwrap()));
     }
@@ -145,7 +145,7 @@ fn at(change: &StateChange) -> (u64, &str, u64) {
     (change.position, &change.name, change.version)
 }
 
-/// State is the fold of its log; positions and versions go up one by one.
+/// Checks that the state is the fold of its log, and that positions and versions increase by one.
 async fn check_owner(service: &MySqlSessionService, owner: &StateOwner) {
     let log = service.list_state_changes(owner, &ChangeQuery::After(0), usize::MAX).await.unwrap();
     let mut state = serde_json::Map::new();
@@ -181,7 +181,7 @@ async fn check_sessions(service: &MySqlSessionService) {
     }
 }
 
-/// Nothing belongs to a session or a user that is not there.
+/// Checks that no row belongs to a missing session or user.
 async fn check_orphans(uri: &str) {
     let mut own = connection(uri).await;
     for table in ["events", "session_states", "initial_states"] {

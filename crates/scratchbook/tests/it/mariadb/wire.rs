@@ -1,4 +1,4 @@
-//! What happens on the wire: round trips counted, connections cut, answers lost, a server that goes and comes back.
+//! The network: counted round trips, cut connections, lost answers, and a server that stops and comes back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -37,7 +37,7 @@ async fn create(service: &MySqlSessionService, session: &str) {
     service.create_session("app", "alice", CreateSessionConfig::default().with_session_id(session)).await.unwrap();
 }
 
-/// Everything that was acknowledged is there once, numbers have no gaps, and state is what the events say.
+/// Checks that everything acknowledged is stored once, numbers have no gaps, and the state is the fold of the events.
 async fn check(service: &MySqlSessionService, session: &str, mut acknowledged: Vec<(u64, String)>) {
     let read = service.get_session(&key(session), &GetSessionConfig::default()).await.unwrap().unwrap();
     let stored: Vec<_> = read.events().iter().map(|event| (event.seq.unwrap(), event.id.clone())).collect();
@@ -84,7 +84,7 @@ async fn an_append_and_a_read_are_one_round_trip_each() {
     assert_eq!((appends, reads, proxy.connections()), (100, 100, connections));
 }
 
-/// One locks and reads, the other writes and commits; who is refused learns who was faster, and keeps the connection.
+/// One round trip locks and reads, the other writes and commits. A refusal names the faster writer.
 #[tokio::test]
 async fn an_append_with_operations_is_two_round_trips() {
     let database = Database::emptied().await;
@@ -137,7 +137,7 @@ async fn cut_connections_and_swallowed_answers_cost_retries_alone() {
     let trouble = {
         let proxy = Arc::clone(&proxy);
         tokio::spawn(async move {
-            // By what is done, not by time: a busy machine is to get on, too.
+            // The pace depends on the completed work and not on time, so that a busy machine also makes progress.
             for n in 1.. {
                 while progress.load(Relaxed) < 10 * n {
                     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -168,11 +168,11 @@ async fn the_answer_to_one_write_of_each_kind_may_be_lost() {
     create(&service, "s").await;
     proxy.swallow(1);
     assert_eq!(append(&service, &key("s"), "e").await.unwrap(), (1, Outcome::Replayed));
-    // It would be done twice, so it is not tried again; it says that it may have been done.
+    // A retry could apply this write twice, so there is none. The error reports that the write may have been applied.
     let owner = StateOwner::app("app").unwrap();
     let mut error = None;
     for n in 0..20 {
-        // A connection that was used just now is not looked at before.
+        // A connection that was just used is not pinged first.
         service.get_state(&owner).await.unwrap();
         proxy.swallow(1);
         let put = service.put_state(&owner, StateDelta::new().with("k", n).unwrap(), "me".into()).await;
@@ -210,7 +210,7 @@ async fn the_answer_to_one_write_of_each_kind_may_be_lost() {
             fed += page.entries.len();
             start = FeedStart::After(page.cursor);
         }
-        // What was put, the event of the first session, the forks, and that events of the other session are pruned.
+        // The feed has the puts, the event of the first session, the forks, and the pruning of the other session.
         assert_eq!(fed, puts + 1 + n + 1);
     }
     proxy.swallow(1);
@@ -260,7 +260,7 @@ async fn a_server_that_is_killed_and_started_again_loses_nothing() {
     service.close().await.unwrap();
 }
 
-/// A writer that waits for a lock gives up its connection when its time is over, and is done when the lock is gone.
+/// A writer that waits for a lock gives up its connection after a timeout, and completes when the lock is released.
 #[tokio::test]
 async fn a_lock_that_is_held_for_long_costs_time_alone() {
     let database = Database::emptied().await;
@@ -288,7 +288,7 @@ async fn a_lock_that_is_held_for_long_costs_time_alone() {
     other.query_drop("ROLLBACK").await.unwrap();
 }
 
-/// `KILL QUERY` reaches no handler of a procedure, so that its transaction stays open: it goes with its connection.
+/// `KILL QUERY` runs no handler of the procedure, so its transaction stays open until its connection is closed.
 #[tokio::test]
 async fn a_killed_statement_leaves_no_transaction_open() {
     let database = Database::emptied().await;
@@ -327,7 +327,7 @@ async fn what_the_server_does_not_take_at_once_is_refused_whole() {
     let error = service.append(&key("s"), large(1 << 20), AppendOptions::default()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::PayloadTooLarge, "{error}");
     assert!(error.to_string().contains("max_allowed_packet"), "{error}");
-    // Twenty at once that are too large together.
+    // These twenty appends together are too large.
     let text = "y".repeat(200_000);
     let appends = (0..20).map(|n| {
         let event = Event::new("agent").with_id(format!("e{n}")).with_content(text.clone());
@@ -342,7 +342,7 @@ async fn what_the_server_does_not_take_at_once_is_refused_whole() {
     assert!(read.events().iter().all(|event| serde_json::to_string(event).unwrap().contains(&text)));
 }
 
-/// Rows that a damaged database has of a session that is not there must not pass for the session.
+/// In a damaged database, rows that belong to a missing session must not count as the session.
 #[tokio::test]
 async fn a_session_whose_events_are_there_already_is_not_said_to_be_made() {
     let database = Database::new().await;
@@ -356,7 +356,7 @@ async fn a_session_whose_events_are_there_already_is_not_said_to_be_made() {
     assert!(service.get_session(&key("s"), &GetSessionConfig::default()).await.unwrap().is_none());
 }
 
-/// The procedure answers before it commits: a commit that fails comes after the answer.
+/// The procedure answers before it commits, so a failure of the commit comes after the answer.
 #[tokio::test]
 async fn an_error_after_the_answer_is_an_error_of_the_call() {
     let database = Database::new().await;
@@ -371,7 +371,7 @@ async fn an_error_after_the_answer_is_an_error_of_the_call() {
     assert!(error.to_string().contains("1644"), "{error}");
 }
 
-/// Times are floats of which every bit counts; who makes sessions without keys of the app's waits for nobody there.
+/// Every bit of a time is stored. The creation of a session without app keys does not wait for the app's row.
 #[tokio::test]
 async fn times_are_exact_and_the_row_of_an_app_is_left_alone() {
     let database = Database::new().await;
@@ -391,7 +391,7 @@ async fn times_are_exact_and_the_row_of_an_app_is_left_alone() {
     assert_eq!((stored, logged), (times.to_vec(), times.to_vec()));
 }
 
-/// As behind a balancer that forgot its connections: each that stays silent would cost a look.
+/// A balancer may forget its connections. Each of these stays silent, so pinging all of them would take long.
 #[tokio::test]
 async fn after_one_dead_connection_no_idle_one_is_tried() {
     let database = Database::emptied().await;

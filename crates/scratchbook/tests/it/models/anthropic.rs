@@ -1,4 +1,4 @@
-//! Promises of what models that speak Anthropic's Messages answer.
+//! Answers of models that use Anthropic's Messages API.
 
 use scratchbook::Content;
 use scratchbook::content::Part;
@@ -39,7 +39,7 @@ pub(crate) const SPOKEN: Spoken = Spoken {
     error: "event: error\ndata: {\"type\": \"error\", \"error\": {\"type\": \"overloaded_error\", \"message\": \"Overloaded\"}}\n\n",
 };
 
-/// Events as they stand on the wire.
+/// Server-sent events as they are sent.
 fn events(events: &[Value]) -> Answer {
     let lines = events.iter().map(|event| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap()));
     Answer::events(lines.collect::<String>())
@@ -125,7 +125,7 @@ async fn calls_come_whole_however_they_were_cut() {
     let cut = ["", "{\"location\":", " \"San", " Francisc", "o,", " CA\"", ", ", "\"unit\": \"fah", "renheit\"}"];
     all.extend(cut.map(|json| json_delta(1, json)));
     all.push(stop(1));
-    // Another, of ours, that has no arguments.
+    // Another call, not from the documentation, has no arguments.
     all.extend([block(2, &json!({"type": "tool_use", "id": "toolu_2", "name": "get_time", "input": {}})), stop(2)]);
     all.extend(finish("tool_use"));
     let server = ModelServer::start([events(&all)]).await;
@@ -196,7 +196,7 @@ async fn thoughts_come_apart_and_go_back_signed() {
     assert_eq!(thought.thought_signature.as_deref(), Some(signature.as_bytes()));
     assert_eq!((redacted.text.as_deref(), redacted.thought), (None, Some(true)));
 
-    // Through JSON, as a session keeps it.
+    // The answer goes through JSON, as in a session.
     let kept: Content = serde_json::from_value(serde_json::to_value(&answer).unwrap()).unwrap();
     let gemini = part(json!({"text": "Not Anthropic's.", "thought": true, "thoughtSignature": "_v8="}));
     let request = conversation([
@@ -246,7 +246,7 @@ async fn an_answer_tells_why_it_ended() {
     }
 }
 
-/// Citations and tools on Anthropic's side are nothing we ask for; they must not break what else is said.
+/// We request no citations and none of Anthropic's own tools. If they come, the rest of the answer is still read.
 #[tokio::test]
 async fn what_is_new_is_passed_over() {
     let mut all = vec![

@@ -1,4 +1,4 @@
-//! Promises of what models that speak Anthropic's Messages are asked.
+//! Requests to models that use Anthropic's Messages API.
 
 use scratchbook::content::Part;
 use scratchbook::model::{FunctionDeclaration, GenerateContentConfig};
@@ -23,7 +23,7 @@ async fn a_question_is_asked_in_anthropics_words() {
         max_output_tokens: Some(1024),
         stop_sequences: Some(vec!["END".to_owned()]),
         tool_config: Some(json!({"functionCallingConfig": {"mode": "ANY"}})),
-        // Anthropic has no word for these.
+        // Anthropic has no parameters for these.
         seed: Some(7),
         presence_penalty: Some(0.25),
         ..GenerateContentConfig::default()
@@ -190,7 +190,7 @@ async fn blank_text_is_left_out() {
     assert_eq!(server.request().body["messages"], expected);
 }
 
-/// Another agent's tools may have names of another provider's.
+/// Another agent's tools may have names that only another provider accepts.
 #[tokio::test]
 async fn names_of_tools_in_the_conversation_are_ones_that_are_taken() {
     let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
@@ -208,7 +208,7 @@ async fn names_of_tools_in_the_conversation_are_ones_that_are_taken() {
     let said = &server.request().body["messages"][1]["content"];
     assert_eq!((&said[0]["name"], &said[1]["name"]), (&json!("maps_find_place"), &json!(&long[..64])));
 
-    // A server that takes such a name as a tool's takes it as a call's.
+    // A server that accepts such a name for a tool also accepts it in a call.
     let lenient = ModelServer::always(Answer::text(200, "application/json", openai::SPOKEN.whole)).await;
     let mut declares = request;
     declares.tools = vec![FunctionDeclaration { name: "maps.find:place".to_owned(), ..weather() }];

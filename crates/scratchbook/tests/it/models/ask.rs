@@ -1,4 +1,4 @@
-//! Asks a model, and looks at what it answers.
+//! Asks a model, and examines its answer.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use super::server::ModelServer;
 
-/// A model that is served here, and gives up after one attempt.
+/// Returns a model on a local server that gives up after one attempt.
 pub(crate) fn model(name: &str, server: &ModelServer, path: &str) -> RemoteLlm {
     patient(name, server, path, 0)
 }
 
-/// A model that is served here, and asks again so often.
+/// Returns a model on a local server that retries this many times.
 pub(crate) fn patient(name: &str, server: &ModelServer, path: &str, retries: usize) -> RemoteLlm {
     RemoteLlm::builder(name)
         .endpoint(format!("{}{path}", server.url()))
@@ -65,20 +65,20 @@ pub(crate) fn part(json: Value) -> Part {
     serde_json::from_value(json).unwrap()
 }
 
-/// All that a model answers, in order, up to its failure.
+/// Returns all answers of a model, in order, up to its failure.
 pub(crate) async fn all(model: &RemoteLlm, request: LlmRequest) -> Vec<Result<LlmResponse>> {
     let answering = model.generate(request).collect();
     tokio::time::timeout(Duration::from_secs(60), answering).await.expect("the model answers in time")
 }
 
-/// The answer in one piece.
+/// Returns the answer of a request without streaming.
 pub(crate) async fn whole(model: &RemoteLlm, request: LlmRequest) -> Result<LlmResponse> {
     let mut answers = all(model, request).await;
     assert_eq!(answers.len(), 1, "{answers:?}");
     answers.remove(0)
 }
 
-/// An answer that streams: its pieces, and the whole or why there is none.
+/// Returns a streamed answer: its pieces, and the whole answer or the error.
 pub(crate) async fn streamed(model: &RemoteLlm, mut request: LlmRequest) -> (Vec<LlmResponse>, Result<LlmResponse>) {
     request.stream = true;
     let mut answers = all(model, request).await;
@@ -91,7 +91,7 @@ pub(crate) async fn streamed(model: &RemoteLlm, mut request: LlmRequest) -> (Vec
     (pieces, last)
 }
 
-/// Each piece as its text, thoughts in brackets. A call among the pieces would be one shown before it is whole.
+/// Returns the text of each piece, with thoughts in brackets. A piece must not contain a call, which may be incomplete.
 pub(crate) fn texts(pieces: &[LlmResponse]) -> Vec<String> {
     let parts = pieces.iter().flat_map(|piece| piece.content.as_ref().unwrap().parts());
     parts.map(|part| shown(part).expect("pieces are text")).collect()
@@ -107,7 +107,7 @@ pub(crate) fn parts(response: &LlmResponse) -> Value {
     serde_json::to_value(response.content.as_ref().expect("an answer with content").parts()).unwrap()
 }
 
-/// How an answer ended: why, and what failed.
+/// Returns how an answer ended: the finish reason and the error.
 pub(crate) fn end(response: &LlmResponse) -> (Option<&str>, Option<&str>, Option<&str>) {
     (response.finish_reason.as_deref(), response.error_code.as_deref(), response.error_message.as_deref())
 }

@@ -1,4 +1,4 @@
-//! Promises of every model over HTTP of what fails on the way, shown on one of the Gemini API.
+//! Failures of HTTP, which every model handles in the same way, tested with a model of the Gemini API.
 
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ fn works_streaming() -> Answer {
     )
 }
 
-/// As Google writes them: <https://cloud.google.com/apis/design/errors>.
+/// Returns a refusal in Google's format: <https://cloud.google.com/apis/design/errors>.
 fn refuses(status: u16, name: &str, message: &str) -> Answer {
     Answer::json(status, &json!({"error": {"code": status, "message": message, "status": name}}))
 }
@@ -218,14 +218,14 @@ async fn nothing_is_tried_again_once_a_piece_was_shown() {
     assert!(responses[0].is_ok() && responses[1].is_err() && responses.len() == 2);
     assert_eq!(server.requests().len(), 1);
 
-    // What the model says of it is an answer, and what came before is not taken for one.
+    // The error in the stream becomes the last answer, and the pieces before it do not count as an answer.
     let server = ModelServer::start([Answer::events(format!("{piece}{complaint}")), works_streaming()]).await;
     let last = answers(&model(&server), asks_streaming()).await.pop().unwrap().unwrap();
     assert_eq!((last.error_code.as_deref(), last.error_message.as_deref()), (Some("UNAVAILABLE"), Some("Overloaded.")));
     assert_eq!((last.content, last.partial), (None, Some(false)));
     assert_eq!(server.requests().len(), 1);
 
-    // Before it, a complaint is as good as a status.
+    // An error before the first piece is treated like an HTTP status.
     let server = ModelServer::start([Answer::events(complaint), works_streaming()]).await;
     assert!(answers(&model(&server), asks_streaming()).await.iter().all(Result::is_ok));
     assert_eq!(server.requests().len(), 2);
@@ -233,7 +233,7 @@ async fn nothing_is_tried_again_once_a_piece_was_shown() {
 
 /// As in
 /// <https://github.com/FirebaseExtended/vertexai-sdk-test-data/blob/2d6adfde6a9ab79867347fd1f9dfeaccf1c9e3d9/mock-responses/vertexai/streaming-failure-error-mid-stream.txt>
-/// where the complaint is no event, either.
+/// where the error is not an event, either.
 #[tokio::test]
 async fn a_complaint_in_the_middle_of_a_stream_needs_no_form() {
     let body = concat!(
@@ -275,7 +275,7 @@ async fn the_key_shows_up_nowhere() {
     }
 }
 
-/// The libraries below would log whole bodies.
+/// The libraries that we use would log whole bodies.
 #[tokio::test]
 async fn what_a_provider_repeats_is_in_no_log() {
     let log = Log::default();
@@ -312,7 +312,7 @@ async fn what_a_provider_repeats_is_in_no_log() {
         }
         assert_eq!(server.requests().len(), 3);
     }
-    // Others' traces are seen as before.
+    // Log entries of other code still appear.
     tracing::warn!("still seen");
     let traced = log.text();
     assert!(traced.contains("still seen"), "{traced}");

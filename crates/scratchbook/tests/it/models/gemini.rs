@@ -1,4 +1,4 @@
-//! Promises of what models of the Gemini API answer.
+//! Answers of models of the Gemini API.
 
 use std::time::Duration;
 
@@ -32,12 +32,12 @@ pub(super) async fn answers(model: &RemoteLlm, request: LlmRequest) -> Vec<Resul
     model.generate(request).collect().await
 }
 
-/// How a call ends that fails.
+/// Returns the error of a call that fails.
 pub(super) async fn failure(model: &RemoteLlm, request: LlmRequest) -> Error {
     answers(model, request).await.pop().unwrap().expect_err("the call fails")
 }
 
-/// A response as google-adk's `LlmResponse` is written.
+/// Returns a response in the form of google-adk's `LlmResponse`.
 fn written(response: &LlmResponse) -> Value {
     let mut all = json!({
         "content": response.content,
@@ -56,7 +56,7 @@ fn written(response: &LlmResponse) -> Value {
     all
 }
 
-/// Numbers as JSON has them: 1 and 1.0 are one.
+/// Converts all numbers to floats, because 1 and 1.0 are the same number in JSON.
 pub(super) fn with_floats(value: &Value) -> Value {
     match value {
         Value::Number(number) => json!(number.as_f64()),
@@ -66,13 +66,13 @@ pub(super) fn with_floats(value: &Value) -> Value {
     }
 }
 
-/// What was recorded of google-adk, case by case.
+/// Returns the recordings of google-adk, case by case.
 pub(super) fn recorded(text: &str) -> Vec<Value> {
     serde_json::from_str(text).unwrap()
 }
 
-/// Bodies that Google publishes for tests of clients, each with its source, and some made by hand. What becomes of them was
-/// measured on google-adk 2.13.0.
+/// Returns bodies that Google publishes for tests of clients, each with its source, and some handmade ones. The
+/// expected results were recorded with google-adk 2.13.0.
 fn published() -> Vec<Value> {
     recorded(include_str!("../../fixtures/gemini/answers.json"))
 }
@@ -81,7 +81,8 @@ fn published_as(name: &str) -> Value {
     published().into_iter().find(|case| case["source"].as_str().unwrap().ends_with(name)).unwrap()
 }
 
-/// Calls are given ids, which are others each time; the pieces of a call and its whole have the same.
+/// Replaces the ids of calls, which are different in each run. The pieces of a call and the whole call have the same
+/// id.
 fn number_ids(responses: &mut [Value]) {
     fn walk(value: &mut Value, seen: &mut Vec<String>) {
         match value {
@@ -155,7 +156,7 @@ async fn a_stream_that_breaks_off_is_an_error_wherever_it_does() {
     let case = published_as("streaming-success-basic-reply-short.txt");
     let body = case["body"].as_str().unwrap();
     let whole = Answer::events(body);
-    // What counts is that the last piece is there, not the empty line after it.
+    // The answer is complete with the last piece, even without the empty line after it.
     let places = (0..body.trim_end().len()).step_by(7);
     let broken = places.flat_map(|place| {
         let clean = Answer::events(&body.as_bytes()[..place]);
@@ -167,7 +168,7 @@ async fn a_stream_that_breaks_off_is_an_error_wherever_it_does() {
         let mut responses = answers(&model.build().unwrap(), asks_streaming()).await;
         let error = responses.pop().unwrap().expect_err("the last response tells that the answer broke off");
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-        // What was shown before it is only pieces.
+        // Everything before the error is a piece.
         assert!(responses.iter().all(|shown| shown.as_ref().unwrap().partial == Some(true)));
     }))
     .await;
@@ -238,7 +239,7 @@ async fn who_says_nothing_is_waited_for_only_so_long() {
         assert_eq!(error.kind(), ErrorKind::Unavailable);
         assert_eq!(error.to_string(), "nothing came from the model within 0.2 s");
         assert_eq!(responses.len(), shown);
-        // Who is slow is not asked again at once.
+        // A slow model is not asked again at once.
         assert_eq!(server.requests().len(), 1);
         server.hung_up().await;
     }
@@ -255,7 +256,7 @@ async fn dropping_the_stream_closes_the_connection() {
     server.hung_up().await;
 }
 
-/// The arguments of a call of `f` that streams in pieces with these paths.
+/// Returns the arguments of a call of `f` whose pieces have these paths.
 async fn arguments(paths: impl IntoIterator<Item = String>) -> Value {
     let pieces: Vec<_> = paths.into_iter().map(|path| json!({"jsonPath": path, "numberValue": 1})).collect();
     let part = json!({"functionCall": {"name": "f", "partialArgs": pieces, "willContinue": false}});

@@ -1,4 +1,4 @@
-//! Promises of what models of the Gemini API are sent.
+//! Requests to models of the Gemini API.
 
 use scratchbook::content::Part;
 use scratchbook::model::{Llm, LlmRequest, RemoteLlm};
@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use super::gemini::{KEY, answers, asks, asks_streaming, failure, model, recorded, with_floats};
 use super::server::{Answer, ModelServer};
 
-/// Fields as the API's documents spell them. Objects that google-genai passes through, it sends in snake case, which the
-/// API takes, too.
+/// Spells fields as in the API's documentation. google-genai sends objects that it passes through in snake case, which
+/// the API accepts, too.
 fn documented(value: &Value) -> Value {
     let camel = |name: &str| {
         let mut parts = name.split('_');
@@ -20,7 +20,7 @@ fn documented(value: &Value) -> Value {
         Value::Array(items) => items.iter().map(documented).collect(),
         Value::Object(fields) => {
             let of = |(name, value): (&String, &Value)| match (camel(name).as_str(), value) {
-                // What is in there are names of users.
+                // The names in these fields are the user's own.
                 (name @ ("args" | "response" | "parametersJsonSchema" | "partMetadata"), _) => {
                     (name.to_owned(), value.clone())
                 }
@@ -36,7 +36,7 @@ fn documented(value: &Value) -> Value {
     }
 }
 
-/// Measured on google-adk 2.13.0 with google-genai 2.34.0, which were given the same requests.
+/// The expected requests were recorded with google-adk 2.13.0 and google-genai 2.34.0.
 #[tokio::test]
 async fn requests_are_those_of_google_adk() {
     for case in recorded(include_str!("../../fixtures/gemini/requests.json")) {
@@ -162,7 +162,7 @@ async fn what_a_newer_program_has_written_is_not_sent() {
     assert_eq!(server.request().body["contents"], sent);
 }
 
-/// Anthropic's are text of base64, and only Anthropic can tell what they seal.
+/// Anthropic's signatures are base64 text that only Anthropic can read.
 #[tokio::test]
 async fn signatures_of_other_providers_are_not_sent() {
     let foreign = "RXJVQkNrWUlCUmdDS2tDMGZ1dDFVYnZ3eg==".as_bytes().to_vec();

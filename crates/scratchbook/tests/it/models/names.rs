@@ -1,4 +1,4 @@
-//! Promises of who provides a model, and of what the environment says of providers.
+//! Which provider a model's name selects, and the environment variables of providers.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::server::{Answer, ModelServer};
 
-/// Every variable that a key or an endpoint may come from here.
+/// All variables from which a key or an endpoint may be read here.
 const VARIABLES: [&str; 8] = [
     "GOOGLE_API_KEY",
     "GEMINI_API_KEY",
@@ -87,14 +87,14 @@ fn an_endpoint_is_an_address_of_http() {
     }
 }
 
-/// Set in a child of these tests, which has the environment that it is about.
+/// This variable is set in a child process, which runs a test with its own environment.
 const CHILD: &str = "SCRATCHBOOK_TEST_NAMES_CHILD";
 
 fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
-/// This test binary again, running only one test in it, with these variables alone.
+/// Runs one test of this binary in a child process with only these variables.
 fn run_with(test: &str, variables: &[(&str, &str)]) {
     let module = module_path!().split_once("::").unwrap().1;
     let mut child = Command::new(std::env::current_exe().unwrap());

@@ -1,4 +1,4 @@
-//! Promises of models that Ollama runs.
+//! Requests to models of Ollama, and their answers.
 
 use scratchbook::content::Part;
 use scratchbook::model::GenerateContentConfig;
@@ -206,7 +206,7 @@ async fn tools_that_must_not_be_called_are_not_told() {
     assert_eq!(server.request().body.get("tools"), None);
 }
 
-/// <https://github.com/ollama/ollama/blob/main/docs/api.md#chat-request-with-tools>, once more beside a second call.
+/// <https://github.com/ollama/ollama/blob/main/docs/api.md#chat-request-with-tools>, and again beside a second call.
 #[tokio::test]
 async fn calls_are_read() {
     let paris = json!({"function": {

@@ -1,4 +1,4 @@
-//! Promises of what models that speak OpenAI's Chat Completions answer.
+//! Answers of models that use OpenAI's Chat Completions API.
 
 use serde_json::{Value, json};
 
@@ -108,7 +108,7 @@ async fn calls_come_whole_and_in_order_however_they_were_cut() {
         json!({"content": "Let me see."}),
         tool_call(0, "call_a", "get_weather", ""),
         fragment(0, "{\"loca"),
-        // The next begins before the first has ended, which nobody does but anybody may.
+        // The second call begins before the first has ended. No provider is known to do this, but it is allowed.
         tool_call(1, "call_b", "get_time", ""),
         fragment(0, "tion\": \"Rome\"}"),
         tool_call(2, "call_c", "get_weather", "{\"location\": \"Oslo\"}"),

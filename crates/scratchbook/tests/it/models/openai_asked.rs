@@ -1,4 +1,4 @@
-//! Promises of what models that speak OpenAI's Chat Completions are asked.
+//! Requests to models that use OpenAI's Chat Completions API.
 
 use scratchbook::content::Part;
 use scratchbook::model::GenerateContentConfig;
@@ -26,7 +26,7 @@ async fn a_question_is_asked_in_openais_words() {
         frequency_penalty: Some(-0.25),
         thinking_config: Some(json!({"thinkingLevel": "LOW"})),
         tool_config: Some(json!({"functionCallingConfig": {"mode": "ANY"}})),
-        // OpenAI has no word for these.
+        // OpenAI has no parameters for these.
         top_k: Some(40.0),
         safety_settings: Some(vec![json!({})]),
         ..GenerateContentConfig::default()
@@ -120,14 +120,14 @@ async fn calls_and_their_answers_always_stand_together() {
     let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
     let model = model(SPOKEN.model, &server, "/v1");
     let request = conversation([
-        // Two calls, of which one is answered at once, later answered again, and the other never.
+        // There are two calls. One is answered at once and again later; the other is never answered.
         Content::new("model", vec![call("call_1", "approve", json!({})), call("call_2", "lost", json!({}))]),
         Content::new("user", vec![result("call_1", "approve", json!({"status": "pending"}))]),
         Content::user("Any news?"),
         Content::new("user", vec![result("call_1", "approve", json!({"status": "approved"}))]),
-        // An answer whose call is not in the conversation any more.
+        // This is an answer whose call is no longer in the conversation.
         Content::new("user", vec![result("call_0", "old", json!({"result": 1}))]),
-        // Calls of a model without ids, one of them with an id that is too long.
+        // These are calls of a model that gives no ids; one of them has an id that is too long.
         Content::new(
             "model",
             vec![
@@ -196,7 +196,7 @@ async fn images_files_and_texts_are_told() {
     assert_eq!(server.request().body["messages"][0]["content"], expected);
 }
 
-/// Tools may give what a model does not take, and know nothing of the model.
+/// Tools do not know the model, so their results may contain data that the model does not accept.
 #[tokio::test]
 async fn what_tools_show_is_told_after_their_answers() {
     let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
@@ -224,7 +224,7 @@ async fn what_tools_show_is_told_after_their_answers() {
     assert_eq!(json!(messages), expected);
 }
 
-/// Nothing said, nothing but what is not sent, and the model's word last.
+/// The last message is the user's even if the conversation is empty, has nothing to send, or ends with the model's.
 #[tokio::test]
 async fn somebody_always_asks() {
     let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;

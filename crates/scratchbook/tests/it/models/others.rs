@@ -1,4 +1,4 @@
-//! Promises of providers that speak as OpenAI does, and of its newer Responses.
+//! Providers that use OpenAI's format, and OpenAI's newer Responses API.
 
 use scratchbook::Content;
 use scratchbook::content::Part;
@@ -17,7 +17,7 @@ async fn any_server_that_speaks_openais_words_is_a_model() {
     assert_eq!((asked.path.as_str(), &asked.body["model"]), ("/proxy/v1/chat/completions", &json!("some-model")));
 }
 
-/// The end of such a name is no word about how much to think.
+/// The end of such a name does not set how much the model thinks.
 #[tokio::test]
 async fn a_models_name_is_sent_as_it_is() {
     let server = ModelServer::always(Answer::text(200, "application/json", openai::SPOKEN.whole)).await;
@@ -70,7 +70,7 @@ async fn deepseek_gets_back_what_it_thought_before_a_call() {
     let reasoning: Vec<_> =
         body["messages"].as_array().unwrap().iter().map(|said| said.get("reasoning_content")).collect();
     assert_eq!(reasoning, [None, None, None, None, Some(&json!("Look.")), None], "{body}");
-    // It knows JSON, but no schemas.
+    // DeepSeek supports JSON, but not schemas.
     assert_eq!(body["response_format"], json!({"type": "json_object"}));
     assert!(body["messages"][0]["content"].as_str().unwrap().contains("{\"type\":\"object\"}"), "{body}");
 }

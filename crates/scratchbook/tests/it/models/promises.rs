@@ -1,4 +1,4 @@
-//! What holds for every provider: answers that break off, refusals, and retries.
+//! Promises for every provider: answers that break off, refusals, and retries.
 
 use std::time::{Duration, Instant};
 
@@ -13,15 +13,15 @@ use super::{anthropic, ollama, openai};
 /// A provider, and its published example of an answer.
 pub(crate) struct Spoken {
     pub(crate) model: &'static str,
-    /// What an endpoint ends with.
+    /// The end of an endpoint's URL.
     pub(crate) path: &'static str,
     pub(crate) whole: &'static str,
     pub(crate) stream: &'static str,
-    /// What the stream says.
+    /// The text of the stream.
     pub(crate) text: &'static str,
-    /// How a stream is sent.
+    /// Returns an answer that sends a stream.
     pub(crate) streaming: fn(&[u8]) -> Answer,
-    /// An error of its own in a stream.
+    /// The provider's form of an error in a stream.
     pub(crate) error: &'static str,
 }
 
@@ -38,14 +38,14 @@ impl Spoken {
         (self.streaming)(body)
     }
 
-    /// Where the frame with the first words ends.
+    /// Returns the end of the frame with the first words.
     fn begun(&self) -> usize {
         let words = self.stream.find("Grüße").unwrap();
         let end = words + self.stream[words..].find('\n').unwrap();
         end + self.stream[end..].bytes().take_while(|byte| *byte == b'\n').count()
     }
 
-    /// Whether an answer is the example's, as a whole.
+    /// Returns whether an answer is the whole answer of the example.
     fn is_whole(&self, answer: &Result<LlmResponse>) -> bool {
         answer.as_ref().is_ok_and(|answer| {
             answer.error_code.is_none() && answer.content.as_ref().is_some_and(|said| said.text() == self.text)
@@ -95,7 +95,7 @@ async fn lines_may_end_with_cr_lf_wherever_they_are_cut() {
 async fn an_answer_that_breaks_off_is_an_error_and_never_half_an_answer() {
     for spoken in ALL {
         let body = spoken.stream.as_bytes();
-        // Ended as if that were all, and with the connection.
+        // The body ends early, in the first case properly and in the second with the connection.
         let ended = (0..body.len()).map(|at| spoken.streaming(&body[..at]));
         let closed = (0..body.len()).step_by(7).map(|at| spoken.streaming(body).closed_after(at));
         let server = ModelServer::start(ended.chain(closed)).await;
@@ -113,7 +113,7 @@ async fn an_answer_that_breaks_off_is_an_error_and_never_half_an_answer() {
             }
             assert!(spoken.text.starts_with(&texts(&pieces).concat()));
         }
-        // Only after the word why it ended there is nothing left to lose.
+        // An answer can only be whole after its finish reason, so most of these answers are broken.
         assert!(broken > all / 2, "{}: {broken} of {all}", spoken.model);
     }
 }
@@ -284,7 +284,7 @@ async fn an_error_in_a_stream_is_the_models_word() {
     }
 }
 
-/// Nobody has seen anything of it yet.
+/// Nothing of the answer was returned yet.
 #[tokio::test]
 async fn an_error_in_place_of_an_answer_is_as_if_refused() {
     for spoken in ALL {

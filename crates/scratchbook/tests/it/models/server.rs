@@ -1,5 +1,5 @@
-//! A server on this machine that records what it is asked and answers by script: in pieces cut anywhere, slowly, half, not
-//! at all. Plain HTTP/1.1 on a socket, because what is tested is how a client takes what no proper server would send.
+//! A server on this machine that records requests and sends scripted answers: in pieces cut anywhere, slowly, half, or
+//! not at all. It is plain HTTP/1.1 on a socket, because the tests need answers that no proper server would send.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -12,12 +12,12 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-/// What was asked.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorded {
-    /// With the query.
+    /// The path, with the query.
     pub(crate) path: String,
-    /// Names in lower case.
+    /// The headers, with their names in lower case.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Value,
 }
@@ -31,24 +31,24 @@ impl Recorded {
 /// How an answer ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
-    /// As HTTP has it.
+    /// The body ends properly.
     Proper,
     /// The connection is closed before the body's end.
     Closed,
     /// The connection is reset before the body's end.
     Reset,
-    /// Nothing more comes, and the connection stays open.
+    /// Nothing more is sent, and the connection stays open.
     Silent,
 }
 
-/// What to answer with.
+/// A scripted answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     status: u16,
     headers: Vec<(String, String)>,
-    /// Each is a chunk of its own, flushed.
+    /// The pieces of the body. Each is sent and flushed as a chunk.
     pieces: Vec<Vec<u8>>,
-    /// Before the head, and before each piece.
+    /// The pause before the head, and before each piece.
     pause: Duration,
     /// `None` for no answer at all.
     head: Option<End>,
@@ -77,17 +77,17 @@ impl Answer {
         Self::new(status, content_type, body.as_bytes().to_vec())
     }
 
-    /// Server-sent events, as they stand on the wire.
+    /// Returns server-sent events, as they are sent.
     pub(crate) fn events(body: impl AsRef<[u8]>) -> Self {
         Self::new(200, "text/event-stream", body.as_ref().to_vec())
     }
 
-    /// What is asked beyond a script.
+    /// Returns the answer to a request after the end of the script.
     pub(crate) fn none() -> Self {
         Self::text(418, "text/plain", "no more answers in the script")
     }
 
-    /// Lines of JSON, as they stand on the wire.
+    /// Returns lines of JSON, as they are sent.
     pub(crate) fn lines(body: impl AsRef<[u8]>) -> Self {
         Self::new(200, "application/x-ndjson", body.as_ref().to_vec())
     }
@@ -97,7 +97,7 @@ impl Answer {
         Self { head: Some(End::Reset), ..Self::new(200, "", Vec::new()) }
     }
 
-    /// No answer, ever, on an open connection.
+    /// No answer: the connection stays open.
     pub(crate) fn silence() -> Self {
         Self { head: Some(End::Silent), ..Self::new(200, "", Vec::new()) }
     }
@@ -107,7 +107,7 @@ impl Answer {
         self
     }
 
-    /// Cuts the body at these places, counted in bytes from its begin.
+    /// Cuts the body at these places, in bytes from its beginning.
     pub(crate) fn cut_at(mut self, places: impl IntoIterator<Item = usize>) -> Self {
         let body = self.pieces.concat();
         let mut from = 0;
@@ -125,17 +125,17 @@ impl Answer {
         self
     }
 
-    /// Sends these many bytes of the body and closes the connection.
+    /// Sends only this number of bytes of the body and closes the connection.
     pub(crate) fn closed_after(self, bytes: usize) -> Self {
         self.ending(bytes, End::Closed)
     }
 
-    /// Sends these many bytes of the body and resets the connection.
+    /// Sends only this number of bytes of the body and resets the connection.
     pub(crate) fn reset_after(self, bytes: usize) -> Self {
         self.ending(bytes, End::Reset)
     }
 
-    /// Sends these many bytes of the body and then nothing, on an open connection.
+    /// Sends only this number of bytes of the body, and leaves the connection open.
     pub(crate) fn silent_after(self, bytes: usize) -> Self {
         self.ending(bytes, End::Silent)
     }
@@ -151,14 +151,14 @@ impl Answer {
 
 type Script = dyn Fn(&Recorded) -> Answer + Send + Sync;
 
-/// What all connections share.
+/// The state that all connections share.
 struct Shared {
     script: Box<Script>,
     recorded: Mutex<Vec<Recorded>>,
     hung_up: Notify,
 }
 
-/// A server that lives as long as this does.
+/// A server that runs until this value is dropped.
 pub(crate) struct ModelServer {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -166,25 +166,25 @@ pub(crate) struct ModelServer {
 }
 
 impl ModelServer {
-    /// Answers each request with the next of these; a request beyond them is refused with 418.
+    /// Answers each request with the next answer; requests after the last answer are refused with 418.
     pub(crate) async fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
         let answers = Mutex::new(answers.into_iter().collect::<VecDeque<_>>());
         Self::by(move |_| answers.lock().unwrap().pop_front().unwrap_or_else(Answer::none)).await
     }
 
-    /// Answers every request so.
+    /// Gives the same answer to every request.
     pub(crate) async fn always(answer: Answer) -> Self {
         Self::by(move |_| answer.clone()).await
     }
 
-    /// Answers as a function of the request.
+    /// Computes each answer from its request.
     pub(crate) async fn by(script: impl Fn(&Recorded) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared { script: Box::new(script), recorded: Mutex::default(), hung_up: Notify::new() });
         let of_connections = Arc::clone(&shared);
         let accepting = tokio::spawn(async move {
-            // Ends its connections with itself.
+            // Dropping the set also ends the connections.
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 connections.spawn(serve(stream, Arc::clone(&of_connections)));
@@ -198,7 +198,7 @@ impl ModelServer {
         format!("http://{}", self.address)
     }
 
-    /// What was asked so far.
+    /// Returns the requests so far.
     pub(crate) fn requests(&self) -> Vec<Recorded> {
         self.shared.recorded.lock().unwrap().clone()
     }
@@ -231,7 +231,7 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
         shared.recorded.lock().unwrap().push(request);
         let end = tokio::select! {
             end = send(&answer, &mut write) => end,
-            // Nothing is asked before the answer: what ends here is the connection.
+            // A client sends nothing before it has the answer, so this means that the connection has ended.
             _ = read.fill_buf() => {
                 shared.hung_up.notify_one();
                 return;
@@ -267,20 +267,20 @@ async fn send(answer: &Answer, write: &mut OwnedWriteHalf) -> std::io::Result<En
         write.write_all(piece).await?;
         write.write_all(b"\r\n").await?;
         write.flush().await?;
-        // So that the client reads it by itself.
+        // This lets the client read each piece separately.
         tokio::task::yield_now().await;
     }
     match answer.end {
         End::Proper => write.write_all(b"0\r\n\r\n").await?,
         End::Silent => std::future::pending().await,
-        // What was sent has to be read before it is lost with the connection.
+        // The client needs time to read the data before it is lost with the connection.
         End::Reset => tokio::time::sleep(Duration::from_millis(50)).await,
         End::Closed => {}
     }
     Ok(answer.end)
 }
 
-/// Even no time takes a millisecond by Tokio's timer.
+/// Tokio's timer would take a millisecond even for an empty pause.
 async fn wait(pause: Duration) {
     if !pause.is_zero() {
         tokio::time::sleep(pause).await;

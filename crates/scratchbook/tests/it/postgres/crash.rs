@@ -15,13 +15,13 @@ use super::server::{Schema, client};
 use crate::database::{append, check_whole, create, key, number_from_env, setting};
 
 const WRITERS: usize = 12;
-/// How many appends a writer does at least, however slow the machine is.
+/// The minimum number of appends of a writer, however slow the machine is.
 const AT_LEAST: usize = 10;
 
-/// `SCRATCHBOOK_CRASH_ROUNDS` says how often.
+/// `SCRATCHBOOK_CRASH_ROUNDS` sets the number of rounds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_killed_or_stopped_under_load_loses_and_doubles_nothing() {
-    // Without a flush to the disk, what was acknowledged survives the server's death all the same, not the machine's.
+    // Without a flush to the disk, acknowledged writes survive a crash of the server, but not of the machine.
     let server = Arc::new(Postgres::start(&PostgresOptions::default().with_fast_disk()).unwrap());
     let schema = Schema::on(&server.uri());
     let service = Arc::new(schema.open().await);
@@ -56,7 +56,7 @@ async fn a_server_that_is_killed_or_stopped_under_load_loses_and_doubles_nothing
     assert!(acknowledged.len() >= WRITERS * AT_LEAST);
 }
 
-/// If PostgreSQL is killed, it gives the numbers of transactions again that were rolled back and not on the disk yet.
+/// If PostgreSQL is killed, it reuses the numbers of transactions that were rolled back and not on the disk yet.
 #[tokio::test]
 async fn a_reader_of_the_feed_misses_nothing_if_own_postgres_gives_numbers_of_transactions_again() {
     let server = Postgres::start(&PostgresOptions::default().with_setting("wal_writer_delay", "10s")).unwrap();
@@ -97,8 +97,8 @@ async fn write(service: Arc<PostgresSessionService>, writer: usize, over: Arc<At
     acknowledged
 }
 
-/// Starts the server again, as its operator would: on a busy machine one of the killed processes may still hold the
-/// server's memory for a moment, and a server does not start beside that.
+/// Restarts the server. This retries, because on a busy machine a killed process may hold the server's memory for a
+/// moment, and until then the server does not start.
 fn restart(server: &Postgres) {
     let start = Instant::now();
     while let Err(error) = server.restart() {

@@ -1,4 +1,4 @@
-//! The feed while others are in the middle of their commits, and how other processes hear of them.
+//! The feed while other commits are in progress, and how other processes are notified of commits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ fn app() -> StateOwner {
     StateOwner::app("app").unwrap()
 }
 
-/// What is new after a place, in pages, and the place after it.
+/// Returns the new entries after a place, read in pages, and moves the place behind them.
 async fn rest(service: &PostgresSessionService, start: &mut FeedStart, limit: usize) -> Vec<FeedEntry> {
     let mut entries = Vec::new();
     loop {
@@ -38,7 +38,7 @@ fn sessions(entries: &[FeedEntry]) -> Vec<String> {
     entries.iter().map(session).collect()
 }
 
-/// A commit that has its position, but is not visible yet while later ones are read, is read when it is.
+/// A commit has its position, but is not visible yet while later commits are read. It is read as soon as it is visible.
 #[tokio::test]
 async fn a_commit_that_was_slow_is_not_skipped() {
     let schema = Schema::new();
@@ -50,7 +50,7 @@ async fn a_commit_that_was_slow_is_not_skipped() {
     let mut start = FeedStart::Beginning;
     assert_eq!(rest(&service, &mut start, 1).await.len(), 2);
 
-    // An append that has been done by half: its event has a position, and its transaction is open.
+    // This is half of an append: its event has a position, and its transaction is open.
     let slow = client(schema.server()).await;
     let (name, columns) = (schema.name(), "app_name, user_id, session_id, invocation_id, author, timestamp, event");
     let half = format!(
@@ -74,14 +74,14 @@ async fn a_commit_that_was_slow_is_not_skipped() {
     append(&service, &key("quick"), setting("n", 5)).await.unwrap();
     assert_eq!(sessions(&rest(&service, &mut start, 1).await), ["slow 2", "quick 6"]);
     assert_eq!(rest(&service, &mut start, 9).await.len(), 0);
-    // Who stopped in the middle of a window reads on in that window, and then what came later.
+    // A reader that stopped in the middle of a window reads the rest of that window, and then later entries.
     assert_eq!(sessions(&rest(&service, &mut half_way, 2).await), ["quick 4", "slow 2", "quick 5", "quick 6"]);
-    // From the beginning on all is in the order of positions.
+    // A reader that starts at the beginning gets everything in the order of positions.
     let all = sessions(&rest(&service, &mut FeedStart::Beginning, 3).await);
     assert_eq!(all[2..], ["slow 2", "quick 2", "quick 3", "quick 4", "quick 5", "quick 6"]);
 }
 
-/// While another transaction runs on and on, here or in another database, what is new costs what it is.
+/// While another transaction stays open, in any database, the cost of reading depends only on the new entries.
 #[tokio::test]
 async fn a_long_transaction_elsewhere_holds_nothing_up() {
     let schema = Schema::new();
@@ -101,7 +101,7 @@ async fn a_long_transaction_elsewhere_holds_nothing_up() {
     assert_eq!(rest(&service, &mut start, 10).await.len(), 0);
 }
 
-/// A cursor of a later time than the database's, as after a restore of an earlier copy, is refused.
+/// A cursor that is ahead of the database, as after the restore of an earlier copy, is refused.
 #[tokio::test]
 async fn a_cursor_ahead_of_the_database_is_refused() {
     let schema = Schema::new();
@@ -114,14 +114,14 @@ async fn a_cursor_ahead_of_the_database_is_refused() {
     assert_eq!(error.kind(), scratchbook::ErrorKind::InvalidArgument);
 }
 
-/// A notice wakes those who wait in another process at once: here in another service, which has connections of its own.
+/// A notice wakes waiting callers of another process at once. A second service stands for this process.
 #[tokio::test(flavor = "multi_thread")]
 async fn other_processes_hear_of_a_commit_at_once() {
     let schema = Schema::new();
     let (writer, watcher) = (schema.open().await, schema.open().await);
     create(&writer, "s", json!({})).await;
     let mut notices = watcher.commits().unwrap();
-    // Until the writer can see that somebody listens.
+    // This waits until the writer can see that another process listens.
     let deadline = Instant::now() + Duration::from_secs(10);
     while schema.number("SELECT count(*) FROM database_id WHERE heard_until > now()").await == 0 {
         assert!(Instant::now() < deadline);
@@ -148,7 +148,7 @@ async fn other_processes_hear_of_a_commit_at_once() {
     assert!(notices.next().await.is_err(), "it is over");
 }
 
-/// Until a service that watches has said that it listens, and notices have come through.
+/// Waits until a watching service has announced that it listens, and notices arrive.
 async fn is_listened_to(schema: &Schema) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while schema.number("SELECT count(*) FROM database_id WHERE heard_until > now()").await == 0 {
@@ -164,7 +164,7 @@ async fn heard_within(notices: &mut scratchbook::session::CommitNotices, most: D
     println!("heard of after {:?}", begun.elapsed());
 }
 
-/// A process that only forks, prunes and deletes tells others of it as one that appends does.
+/// A process that only forks, prunes and deletes notifies others in the same way as a process that appends.
 #[tokio::test(flavor = "multi_thread")]
 async fn other_processes_hear_of_forks_prunings_and_deletions_at_once() {
     let schema = Schema::new();
@@ -191,7 +191,7 @@ async fn other_processes_hear_of_forks_prunings_and_deletions_at_once() {
     }
 }
 
-/// A notification that could not be sent is sent later.
+/// A notice that could not be sent is sent later.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_notice_that_failed_is_sent_again() {
     let schema = Schema::new();
@@ -212,7 +212,7 @@ async fn a_notice_that_failed_is_sent_again() {
     heard_within(&mut notices, Duration::from_secs(4)).await;
 }
 
-/// A reader whose connections die again and again, while many write, misses nothing and gets nothing twice.
+/// A reader whose connections are cut repeatedly, while many tasks write, misses nothing and gets nothing twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_reconnects_has_no_gap_and_no_double() {
     const WRITERS: usize = 4;

@@ -1,4 +1,4 @@
-//! Operations among all that may get between what they read and what they write.
+//! Operations, with interference of every kind between their reads and their writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,16 +19,16 @@ const USERS: [&str; 2] = ["a", "b"];
 const SESSIONS: u64 = 2;
 const TASKS: u64 = 16;
 const AT_LEAST: u64 = 60;
-/// Who increments outside of any session.
+/// The author of increments outside of any session.
 const ADDER: &str = "adder";
 
-/// One more of the session's, the user's and the app's.
+/// Returns an increment of the session's, the user's and the app's counter.
 fn one_more() -> StateDelta {
     let delta = StateDelta::new().with_increment("n", 1).unwrap().with_increment("user:n", 1).unwrap();
     delta.with_increment("app:n", 1).unwrap()
 }
 
-/// `SCRATCHBOOK_STRESS_SECONDS` says how long.
+/// `SCRATCHBOOK_STRESS_SECONDS` sets the duration.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_increment_builds_on_the_write_before_it() {
     let schema = Schema::new();
@@ -79,7 +79,7 @@ fn is_increment(id: &str) -> bool {
     id.starts_with('i')
 }
 
-/// One call of any kind; it fails only as it may.
+/// Makes one random call. It may fail only with expected errors.
 async fn call(service: &PostgresSessionService, dice: &mut Dice, id: String) {
     let user = USERS[dice.roll(2) as usize];
     let session = format!("s{}", dice.roll(SESSIONS));
@@ -88,7 +88,7 @@ async fn call(service: &PostgresSessionService, dice: &mut Dice, id: String) {
     let append = |event: Event| service.append(&key, event.with_timestamp(1.0), AppendOptions::default());
     let done = match dice.roll(100) {
         0..50 => append(event(one_more()).with_id(format!("i{id}"))).await.map(drop),
-        // Few ids, so that they meet: each is the same increment, and counts once a session.
+        // There are few ids, so that they repeat. The increments with one id are equal, and count once per session.
         50..60 => append(event(one_more()).with_id(format!("i{}", dice.roll(50)))).await.map(drop),
         60..70 => append(setting("other", id)).await.map(drop),
         70..76 => {
@@ -131,7 +131,7 @@ async fn check_log(service: &PostgresSessionService, owner: &StateOwner) {
     assert_eq!(service.get_state(owner).await.unwrap().get("n"), last.as_ref(), "{owner:?}");
 }
 
-/// Each increment is one more than the write before it; gives what the last came to.
+/// Checks that each increment adds one to the write before it. Returns the last value.
 fn check_chain(of: &str, first: Option<Value>, writes: impl Iterator<Item = (bool, Option<Value>)>) -> Option<Value> {
     let (mut value, mut increments) = (first, 0);
     for (is_increment, written) in writes {
@@ -146,8 +146,8 @@ fn check_chain(of: &str, first: Option<Value>, writes: impl Iterator<Item = (boo
     value
 }
 
-/// Has eight tasks count on two sessions through a proxy, for as long as something is done to the wire. Every increment
-/// succeeds, and has counted once.
+/// Lets eight tasks count in two sessions through a proxy while `disturb` runs. Checks that every increment succeeds
+/// and counts once.
 async fn count_while(disturb: impl AsyncFnOnce(&Proxy)) {
     let schema = Schema::new();
     let proxy = Proxy::before(schema.server()).unwrap();
@@ -164,7 +164,7 @@ async fn count_while(disturb: impl AsyncFnOnce(&Proxy)) {
             let mut done = 0;
             while !over.load(Ordering::Relaxed) || done < 20 {
                 append(service.as_ref(), &key, event(one_more())).await.unwrap();
-                // And one in a batch with others.
+                // This append has no operations, so it is in a batch with others.
                 append(service.as_ref(), &key, setting("other", done)).await.unwrap();
                 done += 1;
             }
@@ -206,10 +206,10 @@ async fn increments_whose_answers_are_lost_count_once() {
     count_while(swallow).await;
 }
 
-/// Does something whose n-th answer is lost, and it alone.
+/// Makes a call and loses only its n-th answer.
 async fn without_answer<T>(proxy: &Proxy, nth: u64, call: impl Future<Output = T>) -> T {
     let before = proxy.turns();
-    // Longer than it takes to see that a turn has begun.
+    // The delay is longer than it takes to see that a round trip has begun.
     proxy.delay(Duration::from_millis(50));
     let lose = async {
         while proxy.turns() < before + nth - 1 {
@@ -222,7 +222,7 @@ async fn without_answer<T>(proxy: &Proxy, nth: u64, call: impl Future<Output = T
     done
 }
 
-/// Of both round trips: to read, and to write and commit.
+/// Loses the answer of either round trip: of the read, and of the write with its commit.
 #[tokio::test]
 async fn an_increment_is_known_again_whichever_answer_was_lost() {
     let schema = Schema::new();
@@ -246,7 +246,7 @@ async fn an_increment_is_known_again_whichever_answer_was_lost() {
             service.put_state(&owner, delta, ADDER.into())
         };
         put().await.unwrap();
-        // It could count twice, so that only what cannot have been done is tried again.
+        // A retry could count twice, so the call is retried only if it certainly was not applied.
         let done = without_answer(&proxy, nth, put()).await;
         assert_eq!(done.err().map(|error| error.kind()), error);
         assert_eq!(service.get_state(&owner).await.unwrap()["puts"], 2 * nth);

@@ -1,4 +1,4 @@
-//! Somebody who holds a lock for long holds up what needs it, and nothing else.
+//! A lock that is held for long delays only the writes that need it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ async fn a_locked_session_holds_up_no_other() {
         assert!(get(service.as_ref(), &key("held")).await.is_some());
     }
     let took = start.elapsed();
-    // A batch waits for a second, and each of those that it held may wait for another.
+    // A batch waits for a second, and each of its delayed appends may wait for another second.
     assert!(took < Duration::from_secs(15), "{took:?}");
     assert!(held.iter().all(|append| !append.is_finished()), "an append has overtaken a lock");
     assert_eq!(get(service.as_ref(), &key("held")).await.unwrap().seq(), 0);
@@ -52,7 +52,7 @@ async fn a_locked_session_holds_up_no_other() {
     assert_eq!((session.seq(), session.events().len()), (40, 40));
 }
 
-/// In one batch with those that wait: on one thread all are queued before the first is written.
+/// The free append is in the same batch, because on one thread all appends are queued before the first is written.
 #[tokio::test]
 async fn many_appends_to_a_locked_session_cost_the_others_of_their_batch_one_wait() {
     let schema = Schema::new();
@@ -73,7 +73,7 @@ async fn many_appends_to_a_locked_session_cost_the_others_of_their_batch_one_wai
         took
     };
     let (held, took) = tokio::join!(held, free);
-    // One wait of the batch and one of the first that was held, and as much again for a machine that is busy.
+    // This allows one wait of the batch, one wait of the first delayed append, and some more time for a busy machine.
     assert!(took < Duration::from_secs(8), "{took:?}");
     let mut numbers: Vec<_> = held.into_iter().map(Result::unwrap).collect();
     numbers.sort_unstable();

@@ -1,4 +1,4 @@
-//! What is PostgreSQL's own: connections and their failures, round trips, locks, plans, migrations.
+//! Tests only for PostgreSQL: connections and their failures, round trips, locks, plans, migrations.
 
 mod crash;
 mod feed;

@@ -1,4 +1,4 @@
-//! What opening a database says when it cannot be opened, and how long that takes.
+//! The errors of databases that cannot be opened, and how long they take.
 
 use std::error::Error as _;
 use std::time::{Duration, Instant};
@@ -9,8 +9,8 @@ use scratchbook_test_servers::{Postgres, PostgresOptions};
 
 use super::server::{Schema, client, everything};
 
-/// Opens what cannot be opened; the error comes in time, is of a kind and keeps the password to itself. Gives what it
-/// says, with its causes.
+/// Opens a database that cannot be opened. Checks that the error comes in time, has this kind and does not show the
+/// password. Returns its text with its causes.
 async fn refused(uri: &str, kind: ErrorKind, most: Duration) -> String {
     let start = Instant::now();
     let error = PostgresSessionService::connect(uri).await.unwrap_err();
@@ -23,7 +23,7 @@ async fn refused(uri: &str, kind: ErrorKind, most: Duration) -> String {
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-/// The server's URI with other parts.
+/// Returns the server's URI with one part replaced.
 fn changed(from: &str, to: &str) -> String {
     let uri = scratchbook_test_servers::postgres().unwrap();
     assert!(uri.contains(from), "{uri} has no {from}");
@@ -129,7 +129,7 @@ async fn a_server_without_connections_left_is_exhausted() {
     }
     let error = PostgresSessionService::connect(&format!("{uri}?connect_timeout=3")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ResourceExhausted, "{error:?}");
-    // It is asked again for as long as there is time.
+    // The server is asked again until the timeout.
     let opening = tokio::spawn(async move { PostgresSessionService::connect(&uri).await });
     tokio::time::sleep(Duration::from_millis(300)).await;
     drop(held);

@@ -1,4 +1,4 @@
-//! What calls cost by the server's own counters: rows touched, not time.
+//! The cost of calls by the server's own counters: the rows that were read, and not time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use serde_json::json;
 use super::server::Schema;
 use crate::database::{append, create, key, setting};
 
-/// With those that the calls append, none of a number at which a checkpoint is made.
+/// The calls append some more events, but never reach a number at which a checkpoint is made.
 const EVENTS: usize = 3100;
 
-/// Rows of tables and entries of indexes that were read so far.
+/// Returns the number of rows of tables and entries of indexes that were read so far.
 async fn touched(schema: &Schema, service: &PostgresSessionService) -> i64 {
-    // The server tells of what a connection did when that is a second ago and the connection does something more.
+    // The server counts the work of a connection a second later, when the connection runs another statement.
     tokio::time::sleep(Duration::from_millis(1100)).await;
     service.get_state(&StateOwner::app("nobody").unwrap()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(200)).await;
@@ -33,7 +33,7 @@ async fn touched(schema: &Schema, service: &PostgresSessionService) -> i64 {
         + schema.number(&of("idx_tup_read", "pg_stat_user_indexes")).await
 }
 
-/// The same by table and index.
+/// Returns these numbers by table and index.
 async fn by_part(schema: &Schema) -> BTreeMap<String, i64> {
     let sql = "SELECT relname::text, seq_tup_read FROM pg_stat_user_tables WHERE schemaname = current_schema()
          UNION ALL SELECT indexrelname::text, idx_tup_read FROM pg_stat_user_indexes
@@ -41,7 +41,7 @@ async fn by_part(schema: &Schema) -> BTreeMap<String, i64> {
     schema.client().await.query(sql, &[]).await.unwrap().iter().map(|row| (row.get(0), row.get(1))).collect()
 }
 
-/// What was read so far. Each group of calls is compared with the one before it, since to ask takes more than a second.
+/// The numbers so far. They are read once per group of calls, because reading them takes more than a second.
 struct Meter<'a> {
     schema: &'a Schema,
     service: &'a PostgresSessionService,
@@ -55,13 +55,13 @@ impl<'a> Meter<'a> {
         Self { schema, service, touched, by_part }
     }
 
-    /// Leaves out what was read since the last group of calls.
+    /// Ignores what was read since the last group of calls.
     async fn leave_out(&mut self) {
         *self = Self::new(self.schema, self.service).await;
     }
 }
 
-/// Holds what a call touches, on average, below a bound.
+/// Checks that the average number of rows that a call reads is below a bound.
 async fn costs<F: Future>(meter: &mut Meter<'_>, most: i64, what: &str, call: impl Fn(usize) -> F) {
     const CALLS: usize = 50;
     for n in 0..CALLS {
@@ -103,7 +103,7 @@ async fn every_call(schema: &Schema, service: &PostgresSessionService) {
     let app = &StateOwner::app("app").unwrap();
     let at = EVENTS as u64 / 2;
     service.get_state_at(long, at).await.unwrap();
-    // The checkpoints that it has passed are kept by then.
+    // By then, the checkpoints on the way to this event are stored.
     tokio::time::sleep(Duration::from_millis(300)).await;
     meter.leave_out().await;
     costs(meter, 700, "state at an event in the middle", |_| async move {
@@ -217,22 +217,22 @@ async fn every_call(schema: &Schema, service: &PostgresSessionService) {
     .await;
 }
 
-/// Moments of a young database at which the server may look at a table for its statistics, by which it plans.
+/// Moments in a young database at which the server may collect a table's statistics, which its plans use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Moment {
     /// Every statement has been planned, and a session has two events.
     Begun,
     /// A session has many events, all of one user.
     Long,
-    /// Apps, users and sessions are many.
+    /// There are many apps, users and sessions.
     Many,
 }
 
-/// Plans are made once a connection, and again when the server has looked at a table. What they are made of when tables
-/// are young must serve when they are not.
+/// Plans are made once per connection, and again after the server has collected a table's statistics. Plans for small
+/// tables must also be good for large ones.
 async fn calls_cost_what_they_touch(looks: &[(Moment, &str)]) {
-    // On a shared server another test's open transaction would keep old versions of rows alive, as would the server's
-    // own vacuum, which would also look at tables at any moment.
+    // On a shared server, another test's open transaction would keep old versions of rows alive. The server's
+    // autovacuum would do the same, and would collect statistics at any moment.
     let server = Postgres::start(&PostgresOptions::default().with_fast_disk()).unwrap();
     let schema = Schema::on(&server.uri());
     schema.sql("ALTER SYSTEM SET autovacuum = off").await;
@@ -292,7 +292,7 @@ async fn calls_cost_what_they_touch_when_tables_were_vacuumed_early() {
     calls_cost_what_they_touch(&[(Moment::Long, "VACUUM ANALYZE events"), (Moment::Many, "VACUUM")]).await;
 }
 
-/// As many sessions as an app may have, and one id that a thousand users have.
+/// Creates many sessions in one app, and one id that a thousand users have.
 async fn fill_many(schema: &Schema) {
     let session = "INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, token, position)";
     let of = "SELECT 'many', 'user' || n";
@@ -313,7 +313,7 @@ async fn save(service: &PostgresSessionService, session: &str, name: &str) {
     service.save_artifact(&key(session), name, Part::text("x"), Default::default()).await.unwrap();
 }
 
-/// Has every statement planned.
+/// Makes the server plan every statement.
 async fn warm(service: &PostgresSessionService) {
     let all = GetSessionConfig::default;
     for shape in [

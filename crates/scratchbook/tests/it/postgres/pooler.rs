@@ -1,4 +1,4 @@
-//! Poolers that let no settings through: PgBouncer unless it is told to, RDS Proxy always.
+//! Poolers that pass on no settings: PgBouncer by default, and RDS Proxy always.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::server::Schema;
 use crate::database::{append, create, get, key, setting};
 
-/// Listens before a server and refuses who asks for `options`; counts the refused.
+/// Listens in front of a server, refuses connections with `options`, and counts these refusals.
 pub(super) async fn start(server: String, answer: &'static str) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (port, refused) = (listener.local_addr().unwrap().port(), Arc::new(AtomicUsize::new(0)));
@@ -44,12 +44,12 @@ pub(super) const PGBOUNCER: &str = "08P01\0Munsupported startup parameter: optio
 const RDS_PROXY: &str =
     "0A000\0MFeature not supported: RDS Proxy currently doesn\u{2019}t support command-line options.";
 
-/// The server's URI by way of a port.
+/// Returns the server's URI with the pooler's port.
 pub(super) fn by_way_of(server: &str, port: u16) -> String {
     server.replacen(&place(server), &format!("127.0.0.1:{port}"), 1)
 }
 
-/// Host and port in a URI.
+/// Returns the host and the port in a URI.
 pub(super) fn place(server: &str) -> String {
     server.split('@').nth(1).unwrap().split('/').next().unwrap().to_owned()
 }

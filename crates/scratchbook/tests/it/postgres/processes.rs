@@ -22,7 +22,7 @@ fn appends() -> u64 {
     number_from_env("SCRATCHBOOK_PROCESS_APPENDS", 100)
 }
 
-/// `SCRATCHBOOK_PROCESS_APPENDS` says how many appends each process does.
+/// `SCRATCHBOOK_PROCESS_APPENDS` sets how many appends each process makes.
 async fn eight_processes_write(prefix: &str) {
     let schema = Schema::new();
     let service = schema.open().await;
@@ -74,7 +74,7 @@ async fn eight_processes_write_to_one_apps_keys() {
     eight_processes_write("app:").await;
 }
 
-/// Does nothing unless a test above has started it.
+/// The child process of the tests above; otherwise this does nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_child_writes_its_keys() {
     let (Some(uri), Ok(process), Ok(prefix)) = (of_parent(), std::env::var(WRITER), std::env::var(KEYS)) else {

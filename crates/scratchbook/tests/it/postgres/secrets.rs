@@ -1,4 +1,4 @@
-//! What others plant on the server does not run with our rights, and what is sent to it shows up nowhere else.
+//! Functions that others create on the server do not run with our rights, and data that we send is not logged.
 
 use std::sync::Mutex;
 
@@ -34,8 +34,8 @@ async fn planted_functions_are_not_run() {
     let schema = Schema::new();
     let admin = client(schema.server()).await;
     let (port, _) = start(place(schema.server()), PGBOUNCER).await;
-    // With a search path that nobody can plant in, and where a pooler does not let us set one; and where the database
-    // has what is planted found before the server's own.
+    // The first way sets a search path in which nobody else can create functions. The second is a pooler that does not
+    // let us set one. The database's own path finds these functions before the server's.
     for (way, server) in [schema.server().to_owned(), by_way_of(schema.server(), port)].iter().enumerate() {
         let name = format!("{}_{way}", schema.name());
         admin.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();

@@ -7,13 +7,13 @@ use scratchbook::Error;
 use scratchbook::store::PostgresSessionService;
 use tokio_postgres::{Client, NoTls, Row};
 
-/// Tells a child process which schema to work on, as a URI.
+/// The variable with the URI of the schema for a child process.
 const CHILD: &str = "SCRATCHBOOK_TEST_POSTGRES_CHILD";
 
-/// A machine that many tests keep busy may take long to let somebody in.
+/// On a machine that many tests keep busy, connecting may take long.
 const PATIENT: &str = "&connect_timeout=60";
 
-/// A schema of one test's own.
+/// A schema for one test.
 #[derive(Debug)]
 pub(crate) struct Schema {
     server: String,
@@ -21,12 +21,12 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
-    /// One that is not there yet.
+    /// Returns a schema that does not exist yet.
     pub(crate) fn new() -> Self {
         Self::on(&scratchbook_test_servers::postgres().unwrap())
     }
 
-    /// One on another server.
+    /// Returns a schema on another server.
     pub(crate) fn on(server: &str) -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("test_{}_{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
@@ -37,17 +37,17 @@ impl Schema {
         &self.name
     }
 
-    /// The server's own URI.
+    /// Returns the server's URI.
     pub(crate) fn server(&self) -> &str {
         &self.server
     }
 
-    /// A URI with more parameters, each with its `&`.
+    /// Returns the schema's URI with more parameters, each with its `&`.
     pub(crate) fn uri(&self, parameters: &str) -> String {
         self.uri_by(&self.server, parameters)
     }
 
-    /// The same by another way to the server.
+    /// Returns the schema's URI by another way to the server.
     pub(crate) fn uri_by(&self, server: &str, parameters: &str) -> String {
         format!("{server}?schema={}{parameters}", self.name)
     }
@@ -61,7 +61,7 @@ impl Schema {
         self.client().await.batch_execute(statements).await.unwrap();
     }
 
-    /// The one number that a query gives.
+    /// Returns the only number in a query's result.
     pub(crate) async fn number(&self, query: &str) -> i64 {
         self.client().await.query_one(query, &[]).await.unwrap().get(0)
     }
@@ -76,7 +76,7 @@ impl Schema {
         client
     }
 
-    /// This test binary again, running only the test named, on this schema.
+    /// Returns a command that runs one test of this binary on this schema.
     pub(crate) fn child(&self, test: &str) -> Command {
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.args([test, "--exact", "--nocapture", "--test-threads=1"]);
@@ -87,7 +87,7 @@ impl Schema {
 
 impl Drop for Schema {
     fn drop(&mut self) {
-        // Our own server goes with the process. What failed is left as it is, to be looked at.
+        // A server that the tests started ends with the process. The schema of a failed test is kept for inspection.
         if std::env::var_os(scratchbook_test_servers::POSTGRES_VARIABLE).is_none() || std::thread::panicking() {
             return;
         }
@@ -101,19 +101,19 @@ impl Drop for Schema {
     }
 }
 
-/// A connection of the tests' own.
+/// Opens a connection for the tests.
 pub(crate) async fn client(uri: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(uri, NoTls).await.unwrap();
     tokio::spawn(connection);
     client
 }
 
-/// The URI that a child process is to work on, in it.
+/// Returns the URI for this process, if it is a child process.
 pub(crate) fn of_parent() -> Option<String> {
     std::env::var(CHILD).ok()
 }
 
-/// All that an error shows, its sources included.
+/// Returns everything that an error shows, including its sources.
 pub(crate) fn everything(error: &Error) -> String {
     let mut text = format!("{error} {error:?}");
     let mut source = std::error::Error::source(error);

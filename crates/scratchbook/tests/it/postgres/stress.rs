@@ -15,14 +15,14 @@ use super::server::Schema;
 use crate::database::{event, number_from_env};
 
 const APP: &str = "app";
-/// The last of them is never deleted, so that its log can be read from its beginning.
+/// The last user is never deleted, so that its log can be read from the beginning.
 const USERS: [&str; 3] = ["a", "b", "kept"];
 const SERVICES: usize = 4;
 const TASKS: usize = 24;
-/// How many calls a task does at least, however slow the machine is.
+/// The minimum number of calls of a task, however slow the machine is.
 const AT_LEAST: u64 = 50;
 
-/// Numbers as random as a test needs them.
+/// A generator of random numbers that are good enough for a test.
 pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
@@ -32,7 +32,7 @@ impl Dice {
     }
 }
 
-/// `SCRATCHBOOK_STRESS_SECONDS` says how long.
+/// `SCRATCHBOOK_STRESS_SECONDS` sets the duration.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_doubled_or_orphaned_under_stress() {
     let schema = Schema::new();
@@ -79,7 +79,7 @@ async fn nothing_is_lost_doubled_or_orphaned_under_stress() {
     }
 }
 
-/// One call of any kind; it fails only as it may.
+/// Makes one random call. It may fail only with expected errors.
 async fn call(service: &PostgresSessionService, dice: &mut Dice) {
     let user = USERS[dice.roll(3) as usize];
     let session = format!("s{}", dice.roll(2));
@@ -97,7 +97,7 @@ async fn call(service: &PostgresSessionService, dice: &mut Dice) {
     let allowed = [ErrorKind::NotFound, ErrorKind::AlreadyExists];
     let result = match dice.roll(100) {
         0..70 => {
-            // Few ids, so that they meet; the same id may come with the same or with other content.
+            // There are few ids, so that they repeat. The same id may come with the same or with other content.
             let event = event(delta).with_id(format!("e{}", dice.roll(400))).with_timestamp(1.0);
             service.append(&key, event, AppendOptions::default()).await.map(drop)
         }
@@ -120,7 +120,7 @@ async fn call(service: &PostgresSessionService, dice: &mut Dice) {
     }
 }
 
-/// Reads a log page by page, on from the last position seen, until the writers are done and nothing more comes.
+/// Reads a log page by page, each after the last position seen, until the writers are done and the log ends.
 async fn follow(service: Arc<PostgresSessionService>, owner: StateOwner, over: Arc<AtomicBool>) -> Vec<StateChange> {
     let mut seen: Vec<StateChange> = Vec::new();
     loop {
@@ -134,7 +134,7 @@ async fn follow(service: Arc<PostgresSessionService>, owner: StateOwner, over: A
     }
 }
 
-/// Positions rise, versions count by one, and the state is the fold.
+/// Checks that positions increase, that versions increase by one, and that the state is the fold of the log.
 async fn check_log(service: &PostgresSessionService, owner: &StateOwner, log: &[StateChange]) {
     let mut versions = BTreeMap::new();
     let mut state = Map::new();
@@ -154,7 +154,7 @@ async fn check_log(service: &PostgresSessionService, owner: &StateOwner, log: &[
     assert_eq!(service.get_state(owner).await.unwrap(), state, "{owner:?}");
 }
 
-/// Nothing is left of sessions and users that are gone.
+/// Checks that no rows of removed sessions and users are left.
 async fn check_rows(schema: &Schema) {
     for table in ["initial_states", "session_states", "events"] {
         let orphans = format!(

@@ -1,4 +1,4 @@
-//! Migrations, rights, and tables that are not as they should be.
+//! Migrations, permissions, and damaged tables.
 
 use futures_util::future::join_all;
 use scratchbook::session::{ChangeQuery, StateOwner};
@@ -46,7 +46,7 @@ async fn check_wants_the_tables_and_off_looks_at_nothing() {
     assert!(get(&service, &key("s")).await.is_none());
 }
 
-/// As psql would, statement by statement and outside of any transaction of its own.
+/// Runs the script like psql, statement by statement and without a transaction around it.
 #[tokio::test]
 async fn what_a_dry_run_prints_is_a_script_that_makes_the_tables() {
     let schema = Schema::new();
@@ -77,7 +77,7 @@ async fn what_a_dry_run_prints_is_a_script_that_makes_the_tables() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_opens_while_others_migrate_for_long_waits_for_them() {
     let schema = Schema::new();
-    // Stands in the way of the migration, so that the one waits for this, and the others for the one.
+    // This transaction blocks the process that migrates, and the other processes wait for that process.
     let other = client(schema.server()).await;
     other.batch_execute(&format!("BEGIN; CREATE SCHEMA {}", schema.name())).await.unwrap();
     let uri = schema.uri("&statement_timeout_ms=800");
@@ -223,7 +223,7 @@ async fn what_a_column_cannot_hold_is_refused_alone_and_the_rest_is_kept() {
     let key = key("s");
     let by = |author: &str| Event::new(author).with_state_delta(StateDelta::new().with("app:a", 1).unwrap());
     let long = "x".repeat(1 << 20);
-    // Together, so that they are in one batch.
+    // These appends are made together, so that they are in one batch.
     let done =
         join_all(["before", "\0", long.as_str(), "after"].map(|author| append(&service, &key, by(author)))).await;
     let error = done[1].as_ref().unwrap_err();

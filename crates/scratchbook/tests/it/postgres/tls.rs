@@ -1,4 +1,4 @@
-//! Encryption: what each mode takes and what it refuses.
+//! Encryption: what each mode accepts and what it refuses.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/postgres/tls").join(name)
 }
 
-/// A server that takes only encrypted connections, with a certificate for `localhost`.
+/// Starts a server that accepts only encrypted connections, with a certificate for `localhost`.
 fn encrypted_server() -> Postgres {
     let server = Postgres::start(&PostgresOptions::default().with_fast_disk()).unwrap();
     let data = server.folder().join("data");

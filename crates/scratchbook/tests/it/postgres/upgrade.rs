@@ -1,5 +1,5 @@
-//! Databases that older versions have made. `tests/fixtures/postgres` has one for each version of the tables: what
-//! `pg_dump` wrote of it when it was filled as all stores' fixtures are.
+//! Databases of older versions. `tests/fixtures/postgres` has one for each version of the tables: the output of
+//! `pg_dump` for a database that was filled like the fixtures of all stores.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use scratchbook::{Store, connect};
 use super::server::client;
 use crate::fixtures::{check, fill, fixture};
 
-/// The schema that the dumps make.
+/// The schema that the dumps create.
 const SCHEMA: &str = "scratchbook_fixture";
 const VERSIONS: [u32; 5] = [1, 2, 3, 4, 5];
 
@@ -30,8 +30,8 @@ async fn tables_of_every_version_are_upgraded_in_place_and_read_as_they_were() {
     server.batch_execute(&format!("DROP SCHEMA {SCHEMA} CASCADE")).await.unwrap();
 }
 
-/// With `SCRATCHBOOK_WRITE_FIXTURES` set and `pg_dump` in the path, rewrites the file of the newest version. That is for a
-/// version that was never published; the others stay as they are.
+/// Rewrites the file of the newest version if `SCRATCHBOOK_WRITE_FIXTURES` is set; this needs `pg_dump` in the path.
+/// Use it only for a version that was never published.
 #[tokio::test]
 async fn the_fixture_is_written_when_that_is_asked_for() {
     if std::env::var_os("SCRATCHBOOK_WRITE_FIXTURES").is_none() {
@@ -45,7 +45,7 @@ async fn the_fixture_is_written_when_that_is_asked_for() {
     dump.args(["--inserts", "--no-owner", "--no-privileges", "--schema", SCHEMA, &server]);
     let dump = dump.output().unwrap();
     assert!(dump.status.success(), "{}", String::from_utf8_lossy(&dump.stderr));
-    // What is for psql alone, and settings that other versions of the server do not have.
+    // This leaves out commands for psql, and settings that other versions of the server do not have.
     let kept = |line: &&str| !line.starts_with(['\\', '-']) && !line.starts_with("SET ") && !line.is_empty();
     let text: String =
         String::from_utf8(dump.stdout).unwrap().lines().filter(kept).flat_map(|line| [line, "\n"]).collect();

@@ -1,4 +1,4 @@
-//! What goes over the wire: how often, and what is lost there.
+//! The network: the number of round trips, and lost answers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use serde_json::json;
 use super::server::{Schema, client};
 use crate::database::{append, check_whole, create, get, key, setting};
 
-/// A schema with a proxy before its server.
+/// A schema with a proxy in front of its server.
 struct Wire {
     schema: Schema,
     proxy: Proxy,
@@ -34,7 +34,7 @@ impl Wire {
         PostgresSessionService::connect(&self.schema.uri_by(&server, parameters)).await.unwrap()
     }
 
-    /// How many turns something takes that was done once before.
+    /// Returns the number of round trips of a call that was made once before.
     async fn turns<F: Future>(&self, times: usize, call: impl Fn() -> F) -> f64 {
         call().await;
         let before = self.proxy.turns();
@@ -94,7 +94,7 @@ async fn an_append_and_every_read_are_one_round_trip() {
     assert_eq!(wire.proxy.connections(), 1, "calls one after the other need one connection");
 }
 
-/// The totals are read now and then, and not by the appends.
+/// The totals are read from time to time, and not by the appends.
 #[tokio::test]
 async fn an_append_that_has_a_quota_is_one_round_trip_too() {
     let wire = Wire::new();
@@ -134,20 +134,19 @@ async fn creations_that_wait_share_round_trips() {
         async move { service.create_session("app", &user, config).await.unwrap().state().get("n").cloned() }
     }));
     assert_eq!(made.await, (0..100).map(|n| Some(json!(n))).collect::<Vec<_>>());
-    // Each session is read by itself, and a second connection may have been made.
+    // Each session is read separately, and a second connection may have been made.
     let turns = wire.proxy.turns() - before;
     assert!(turns <= 100 + 20, "{turns} turns");
 }
 
-/// What is acknowledged, by id: its number.
+/// The numbers of the acknowledged events, by id.
 type Acknowledged = BTreeMap<String, u64>;
 
-/// How many appends a task does at least, however slow the machine is.
+/// The minimum number of appends of a task, however slow the machine is.
 const AT_LEAST: usize = 10;
 const TASKS: usize = 12;
 
-/// Lets tasks append for as long as something is done to the wire; every append succeeds, however often its connection
-/// dies.
+/// Lets tasks append while `done` runs. Every append succeeds, however often its connection is cut.
 async fn load(service: &Arc<PostgresSessionService>, done: impl Future<Output = ()>) -> Acknowledged {
     let over = Arc::new(AtomicBool::new(false));
     let tasks = (0..TASKS).map(|task| {
@@ -176,7 +175,7 @@ async fn load(service: &Arc<PostgresSessionService>, done: impl Future<Output = 
     acknowledged
 }
 
-/// Every acknowledged append is there with its number, and nothing else is.
+/// Checks that every acknowledged append is stored with its number, and nothing else.
 async fn check(service: &PostgresSessionService, acknowledged: &Acknowledged) {
     let sessions = check_whole(service, &Default::default()).await;
     let events = sessions.iter().flat_map(|session| session.events().iter());
@@ -207,7 +206,7 @@ async fn connections_that_are_cut_under_load_lose_and_double_nothing() {
     check(&service, &acknowledged).await;
 }
 
-/// Swallows the next answer, after which this many were swallowed altogether.
+/// Swallows the next answer, and waits until this number of answers was swallowed in total.
 pub(super) async fn lose_an_answer(proxy: &Proxy, altogether: u64) {
     proxy.swallow(1);
     let begun = Instant::now();
@@ -246,12 +245,12 @@ async fn a_lost_answer_is_found_out_by_what_was_to_be_done() {
     let committed = service.append(&key, event, AppendOptions::default()).await.unwrap();
     assert_eq!((committed.outcome, committed.event.seq), (Outcome::Replayed, Some(2)));
 
-    // The statements of a creation: only the last answer says that it was done.
+    // A creation has several statements. Only the last answer shows that it is complete.
     for turn in 1..=3 {
         wire.proxy.swallow(0);
         let id = format!("made{turn}");
         for _ in 1..turn {
-            // Warm, so that every turn is a statement's.
+            // After this, the statements are prepared, so every round trip is a statement's.
             create(&service, &format!("{id}-warm{}", uuid()), json!({"app:a": 1})).await;
         }
         wire.proxy.swallow(turn);
@@ -263,7 +262,7 @@ async fn a_lost_answer_is_found_out_by_what_was_to_be_done() {
     }
 
     let owner = StateOwner::user("app", "alice").unwrap();
-    // On a connection that knows the statement, so that what is lost is the answer to it.
+    // After this, the statement is prepared, so the lost answer is the answer to the statement.
     service.put_state(&owner, StateDelta::new().with("warm", 1).unwrap(), "me".into()).await.unwrap();
     wire.proxy.swallow(1);
     let delta = StateDelta::new().with("put", 1).unwrap();
@@ -332,7 +331,7 @@ async fn a_network_that_falls_silent_ends_in_time_and_the_append_is_done_once() 
     wire.proxy.delay(Duration::ZERO);
     let committed = service.append(&key, event, AppendOptions::default()).await.unwrap();
     assert_eq!(committed.event.seq, Some(2));
-    // By now what was held back has arrived.
+    // By now the delayed data has arrived.
     tokio::time::sleep(Duration::from_secs(6)).await;
     assert_eq!(get(&service, &key).await.unwrap().events().len(), 2);
 }
@@ -376,7 +375,7 @@ async fn what_is_gone_already_is_told_after_a_commit_that_a_standby_has_to_have(
     let service = schema.open().await;
     create(&service, "s", json!({})).await;
     service.delete_session(&key("s")).await.unwrap();
-    // A commit that writes nothing to the server's log waits for no standby.
+    // A commit that writes nothing to the server's log does not wait for a standby.
     let locks = "SELECT xmax::text::bigint FROM apps";
     for again in ["a session", "an artifact"] {
         let before = schema.number(locks).await;
@@ -388,7 +387,7 @@ async fn what_is_gone_already_is_told_after_a_commit_that_a_standby_has_to_have(
     }
 }
 
-/// A statement may take so long, but tables are brought up to date for as long as it takes.
+/// The statement timeout does not apply to migrations.
 #[tokio::test]
 async fn migrations_that_take_longer_than_a_statement_may_are_carried_out() {
     let wire = Wire::new();

@@ -80,7 +80,7 @@ fn text<'a>(spec: &'a Value, field: &str) -> Option<&'a str> {
     spec.get(field)?.as_str()
 }
 
-/// What pydantic gives for the types that the other side has.
+/// Returns the schema that pydantic generates for a type of the other side.
 fn schema(name: &str) -> Value {
     let city = json!({
         "title": "City",
@@ -132,7 +132,7 @@ struct Kept {
 
 type Arguments = Map<String, Value>;
 
-/// The tools of the other side, declared as google-adk declares them.
+/// Returns a tool of the other side, with google-adk's declaration.
 fn tool(name: &str) -> Arc<dyn scratchbook::agent::Tool> {
     let string = |title: &str| json!({"type": "string", "title": title});
     match name {

@@ -1,13 +1,13 @@
-//! What we ask otherwise than google-adk, and why.
+//! The differences between our requests and google-adk's, and the reasons.
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
-/// A field that is not the same on both sides.
+/// A field that differs between both sides.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
-    /// Keys and places from the top, with `/` between.
+    /// The keys and indices from the top, separated by `/`.
     pub(crate) path: String,
     pub(crate) ours: Option<Value>,
     pub(crate) theirs: Option<Value>,
@@ -20,16 +20,16 @@ impl fmt::Display for Found {
     }
 }
 
-/// A difference that stays.
+/// An accepted difference.
 pub(super) struct Difference {
-    /// What it is, as in `docs/adk-compatibility.md`.
+    /// The difference, as in `docs/adk-compatibility.md`.
     pub(super) what: &'static str,
-    /// Why it stays.
+    /// Why the difference is accepted.
     pub(super) why: &'static str,
     pub(super) explains: fn(&Found) -> bool,
 }
 
-/// All of them, each of which is met.
+/// All differences. Each occurs in some scenario.
 pub(super) const DIFFERENCES: [Difference; 6] = [
     REPR,
     Difference {
@@ -77,7 +77,7 @@ pub(super) const DIFFERENCES: [Difference; 6] = [
     },
 ];
 
-/// What other agents called and got, in words.
+/// The calls and results of other agents, described in words.
 pub(super) const REPR: Difference = Difference {
     what: "arguments and results in what is told of other agents",
     why: "models and readers know JSON, not the `repr` of Python",
@@ -94,13 +94,13 @@ impl Found {
     }
 }
 
-/// What Python's `repr` of plain values looks like as JSON.
+/// Converts Python's `repr` of plain values to JSON.
 fn as_json(told: &str) -> String {
     let words = told.replace(": None", ":null").replace(": True", ":true").replace(": False", ":false");
     words.replace("': ", "':").replace(", '", ",'").replace('\'', "\"")
 }
 
-/// Every field that is not the same; paths begin with the name.
+/// Returns every field that differs. The paths begin with `name`.
 pub(crate) fn differences(name: &str, ours: &Value, theirs: &Value) -> Vec<Found> {
     let mut found = Vec::new();
     compare(name.to_owned(), Some(ours), Some(theirs), &mut found);

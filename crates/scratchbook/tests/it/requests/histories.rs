@@ -1,5 +1,5 @@
-//! Histories of all kinds, those that no run leaves behind among them, as contents: what google-adk makes of them, and what
-//! we make of them.
+//! Converts histories of all kinds to contents, with google-adk and with our code, including histories that no run
+//! leaves.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -54,7 +54,7 @@ async fn contents_of_theirs(cases: &[Value]) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A model that may want ids of calls.
+/// A model that may need the ids of calls.
 #[derive(Debug)]
 struct Asked {
     model: ScriptedLlm,
@@ -94,7 +94,7 @@ async fn contents_of_ours(case: &Value) -> Value {
     json!(model.requests()[0].contents)
 }
 
-/// An agent that runs another, with or without a branch, whichever agent has called or spoken last.
+/// An agent that runs another, with or without a branch, regardless of the last agent that has called or spoken.
 fn around(agent: LlmAgent, on_branch: bool) -> FunctionAgent {
     FunctionAgent::new("par", move |context: InvocationContext| match on_branch {
         true => agent.run(context.for_branch("me")),
@@ -102,7 +102,7 @@ fn around(agent: LlmAgent, on_branch: bool) -> FunctionAgent {
     })
 }
 
-/// A history by what the dice say.
+/// Generates random histories.
 struct Histories(Dice);
 
 impl Histories {
@@ -123,10 +123,10 @@ impl Histories {
         let branch = self.one_in(3).then_some("par.me");
         let include = if self.one_in(4) { "none" } else { "default" };
         let count = 1 + self.roll(14);
-        // What the current turn is after a rewind, or with a summary, is a difference of its own.
+        // Which events are the current turn after a rewind, or with a summary, is a separate difference.
         let rewinds = include == "default";
         let mut events: Vec<Value> = Vec::new();
-        // What a summary can begin and end with.
+        // The events with which a summary can begin and end.
         let mut places = Vec::new();
         for place in 0..count {
             if rewinds && !places.is_empty() && self.one_in(6) {
@@ -146,7 +146,7 @@ impl Histories {
         })
     }
 
-    /// A summary of some events in a row.
+    /// Returns a summary of some consecutive events.
     fn summary(&mut self, place: u64, places: &[u64]) -> Value {
         let mut one = || places[usize::try_from(self.roll(places.len() as u64)).unwrap()];
         let (one, other) = (one(), one());

@@ -1,4 +1,4 @@
-//! What we ask models beside what google-adk asks them: the same agents say the same things, and the bodies of their
+//! Compares our requests to models with google-adk's. The same agents give the same answers, and the bodies of their
 //! requests are compared field by field.
 
 mod agents;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::models::server::{Answer, ModelServer, Recorded};
 use differences::{DIFFERENCES, Difference, differences};
 
-/// Of one side and scenario: what each agent asked, in order.
+/// The requests of one side in one scenario, by agent and in order.
 type Asked = BTreeMap<String, Vec<Value>>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -59,7 +59,7 @@ fn name(scenario: &Value) -> &str {
     scenario["name"].as_str().unwrap()
 }
 
-/// Lets google-adk play all scenarios.
+/// Plays all scenarios with google-adk.
 async fn ask_theirs(server: &ModelServer) {
     let mut command = Command::new(scratchbook_test_servers::python().unwrap());
     command.arg(script("ask.py")).arg(script("scenarios.json")).arg(server.url());
@@ -67,12 +67,12 @@ async fn ask_theirs(server: &ModelServer) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A file of this folder.
+/// Returns the path of a file in this folder.
 fn script(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/requests").join(name)
 }
 
-/// Each agent with what it was asked, by its own name in its instruction.
+/// Returns the requests of each agent, which is named in its instruction.
 fn asked(requests: &[Recorded], side: &str, scenario: &str) -> Asked {
     let mut asked = Asked::new();
     for request in requests {
@@ -100,14 +100,14 @@ impl<'a> Path<'a> {
     }
 }
 
-/// The agent that asks, which its instruction names.
+/// Returns the agent that makes a request. Its instruction contains its name.
 fn agent(body: &Value) -> &str {
     let told = body["systemInstruction"]["parts"][0]["text"].as_str().unwrap_or_default();
     let named = told.split_once("Your internal name is \"").map_or("", |(_, rest)| rest);
     named.split('"').next().unwrap_or_default()
 }
 
-/// Answers as the scenarios say, each agent's requests by themselves: parallel agents ask in any order.
+/// Starts a server with the scenarios' answers, separately for each agent, because parallel agents ask in any order.
 async fn server(scenarios: Vec<Value>) -> ModelServer {
     let counts: Mutex<HashMap<String, usize>> = Mutex::default();
     ModelServer::by(move |request| {
@@ -144,7 +144,7 @@ fn response(parts: &[Value], last: bool) -> Value {
     json!({"candidates": [candidate], "modelVersion": "gemini-2.5-flash", "responseId": "r"})
 }
 
-/// Part by part, plain texts in halves.
+/// Returns a stream of the parts, with plain texts cut in halves.
 fn streamed(parts: &[Value]) -> Answer {
     let mut pieces = Vec::new();
     for part in parts {

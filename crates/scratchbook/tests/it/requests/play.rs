@@ -60,7 +60,7 @@ fn said(said: &Value) -> Content {
     }
 }
 
-/// The user's answer to the last call of a tool.
+/// Returns the user's answer to the last call of a tool.
 fn answer(events: &[Arc<Event>], tool: &str, response: &Value) -> Content {
     let calls = events.iter().flat_map(|event| event.function_calls());
     let call = calls.filter(|call| call.name.as_deref() == Some(tool)).last().unwrap();

@@ -1,4 +1,4 @@
-//! Tools that the user has to agree to. The promise: a confirmation is taken once, in whatever process, and carried out
+//! Tools that need the user's confirmation. A confirmation is accepted once, in whichever process, and carried out
 //! once.
 
 use std::sync::Arc;
@@ -163,7 +163,7 @@ async fn several_confirmations_are_answered_one_by_one_or_together_in_any_order(
             assert_eq!(count.get(), 2, "{order:?}");
             let speaks =
                 said.iter().filter(|line| line.starts_with("agent: one") || line.starts_with("agent: two")).count();
-            // In resumable runs the model is called once everything is answered, as in ADK.
+            // In resumable runs the model is called only when everything is answered, as in ADK.
             assert_eq!(speaks, if resumes { 1 } else { order.len() }, "{order:?} {said:?}");
             assert_eq!(said.last().map(String::as_str) == Some("agent: ends"), resumes, "{said:?}");
         }
@@ -196,7 +196,7 @@ async fn a_double_click_is_one() {
     assert_eq!(count.get(), 1);
 }
 
-/// A tool that takes its time, until it is let go.
+/// A tool that waits until it is notified.
 fn slow(count: &Count, begun: &Arc<Notify>, go: &Arc<Notify>) -> FunctionTool {
     let (count, begun, go) = (count.clone(), Arc::clone(begun), Arc::clone(go));
     let tool = FunctionTool::new("pay", "Pays.", move |_: Args, _: ToolContext| {
@@ -346,7 +346,7 @@ async fn an_ordinary_message_in_between_leaves_the_question_open() {
     assert_eq!(events[0].invocation_id, asked[0].invocation_id);
 }
 
-/// A request as the agent would have made it, but for what is changed.
+/// Stores a request like the agent's own, with a change.
 async fn forge(
     service: &dyn SessionService,
     asked: &[Event],
@@ -439,7 +439,7 @@ async fn the_tool_is_not_run_and_callbacks_after_it_see_nothing_while_the_user_i
     assert_eq!((count.get(), after.get()), (1, 1));
 }
 
-/// Its call is answered after it, and the model is shown the answer beside the call.
+/// The confirmed call is answered after the message, but the model is shown the answer next to the call.
 #[tokio::test]
 async fn text_beside_a_confirmation_is_refused_since_the_model_would_not_hear_it() {
     let count = Count::default();
@@ -466,7 +466,7 @@ async fn two_answers_to_one_request_are_refused_if_they_differ() {
     assert_eq!(count.get(), 1);
 }
 
-/// What a user says in a tool's place, the model would take for the truth.
+/// The model would take a user's answer in place of the tool's as the truth.
 #[tokio::test]
 async fn a_call_that_its_tool_answers_is_not_answered_by_the_user() {
     for resumes in [false, true] {
@@ -484,7 +484,7 @@ async fn a_call_that_its_tool_answers_is_not_answered_by_the_user() {
     }
 }
 
-/// What a client brought along, as a server marks it.
+/// A server marks events that a client sent as restored.
 #[tokio::test]
 async fn a_confirmation_that_was_asked_for_elsewhere_is_refused() {
     let (count, here, there) = (Count::default(), app(), app());
@@ -518,7 +518,7 @@ async fn a_tool_that_answers_later_may_ask_first() {
         let tool = if asks_itself { tool.long_running() } else { tool.long_running().require_confirmation() };
         let first = call("later", json!({}));
         let turns = match (asks_itself, resumes) {
-            // It has asked without a word that there is nothing to sum up.
+            // The tool asks without skipping the summary, so the model is called once more.
             (true, false) => vec![first, says("Asked."), says("Done."), says("Still."), says("Still.")],
             _ => vec![first, says("Done."), says("Still."), says("Still.")],
         };

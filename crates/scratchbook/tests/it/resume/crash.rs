@@ -1,4 +1,4 @@
-//! A process is killed between a model's calls and their answers; another takes the run up again on the same file.
+//! A process is killed between a model's calls and their answers. Another process resumes the run on the same file.
 
 use std::io::{BufRead, BufReader};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::database::{self, Database};
 
 const ID: &str = "e-killed";
 
-/// Two agents: the first is through, the second calls a tool. It goes by what it is shown, as a real model does.
+/// Two agents: the first is done, the second calls a tool. Their models answer by the events that they are shown.
 fn agents(tools: Vec<FunctionTool>) -> SequentialAgent {
     let first = LlmAgent::builder("first").model(ScriptedLlm::from_fn(|_| Ok(says("first done")))).build().unwrap();
     let model = ScriptedLlm::from_fn(|request| {
@@ -70,14 +70,14 @@ async fn a_run_whose_process_was_killed_during_a_call_goes_on_in_another() {
     assert_eq!(count.get(), 2);
     runner.session_service().close().await.unwrap();
 
-    // And once more, in one more process: all is done.
+    // A further process finds that everything is done.
     let again = self::runner(database.open().await, agents(vec![look(&count), pay(&count)]));
     assert!(run(&again, RunRequest::default().with_invocation_id(ID)).await.is_empty());
     assert!(run(&again, confirm(&id, agrees())).await.is_empty());
     assert_eq!(count.get(), 2);
 }
 
-/// Does nothing unless the test above has started it.
+/// The child process of the test above; otherwise this does nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_child_is_killed_in_its_tool() {
     let Some(path) = database::of_parent() else {
@@ -92,7 +92,7 @@ async fn a_child_is_killed_in_its_tool() {
     run(&runner, RunRequest::message("go").with_invocation_id(ID)).await;
 }
 
-/// The user's consent was stored, and the process was killed before what it is for was done.
+/// The user's consent was stored, and the process was killed before the confirmed call was done.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn consent_that_was_given_before_a_crash_is_carried_out_after_it() {
     let database = Database::new();
@@ -117,7 +117,7 @@ fn payer(pay: FunctionTool) -> LlmAgent {
     LlmAgent::builder("agent").model(model).tool(pay).build().unwrap()
 }
 
-/// Does nothing unless the test above has started it.
+/// The child process of the test above; otherwise this does nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_child_is_killed_in_what_it_was_allowed() {
     let Some(path) = database::of_parent() else {

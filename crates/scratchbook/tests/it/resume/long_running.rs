@@ -1,4 +1,4 @@
-//! Tools that answer later, by a message of the user's.
+//! Tools that answer later, by a message of the user.
 
 use scratchbook::agent::SequentialAgent;
 use scratchbook::content::Part;
@@ -68,7 +68,7 @@ async fn several_calls_are_answered_one_by_one_in_any_order() {
     }
 }
 
-/// As in ADK, if runs are resumable.
+/// Resumable runs behave in this way in ADK.
 #[tokio::test]
 async fn the_model_of_a_resumable_run_is_asked_when_all_is_answered() {
     let model = ScriptedLlm::new([two_waits(), says("Both.")]);
@@ -164,7 +164,7 @@ async fn agents_after_one_that_waits_do_not_run_before_it_is_answered() {
         let asked = run(&runner, "go").await.unwrap();
         assert!(!told(&asked).contains(&"b: b".to_owned()), "{:?}", told(&asked));
         let events = run(&runner, answer(&ids(&asked, tool)[0], tool, n(1))).await.unwrap();
-        // Only a resumable run goes on with the rest of its agents, as in ADK.
+        // Only a resumable run continues with its other agents, as in ADK.
         assert_eq!(told(&events).contains(&"b: b".to_owned()), resumes, "{tool}: {:?}", told(&events));
         let again = run(&runner, answer(&ids(&asked, tool)[0], tool, n(2))).await.unwrap();
         assert!(told(&again)[0].starts_with("a: a "), "also when all is over, a later answer goes to who has asked");
@@ -208,7 +208,7 @@ async fn one_message_may_answer_two_agents_where_runs_are_not_resumable() {
     }
 }
 
-/// A summary is stored when a run is over, and may come after an answer that nobody has heard yet.
+/// A summary is stored at the end of a run, and may come after an answer that no agent has received yet.
 #[tokio::test]
 async fn an_answer_with_a_summary_after_it_still_goes_to_who_has_called() {
     let sub = llm("sub", [call("wait", json!({})), says("Thanks.")]).tool(wait(&Count::default()));

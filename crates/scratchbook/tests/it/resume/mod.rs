@@ -1,4 +1,4 @@
-//! Runs that wait: for a tool that answers later, for a user who has to agree, or for somebody to take them up again.
+//! Runs that wait for a tool that answers later, for a user's confirmation, or to be resumed.
 
 mod confirmation;
 mod crash;
@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 
 type Args = Map<String, Value>;
 
-/// How often a tool was run.
+/// The number of runs of a tool.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Count(Arc<AtomicUsize>);
 
@@ -45,7 +45,7 @@ fn says(text: &str) -> LlmResponse {
     LlmResponse { finish_reason: None, ..LlmResponse::text(text) }
 }
 
-/// Pays, when the user agrees.
+/// A tool that pays if the user agrees.
 fn pay(count: &Count) -> FunctionTool {
     let count = count.clone();
     let tool = FunctionTool::new("pay", "Pays.", move |args: Args, context: ToolContext| {
@@ -59,7 +59,7 @@ fn pay(count: &Count) -> FunctionTool {
     tool.require_confirmation()
 }
 
-/// Has an answer at once.
+/// A tool that answers at once.
 fn look(count: &Count) -> FunctionTool {
     let count = count.clone();
     FunctionTool::new("look", "Looks.", move |args: Args, _: ToolContext| {
@@ -68,13 +68,13 @@ fn look(count: &Count) -> FunctionTool {
     })
 }
 
-/// Has a first answer, and another later.
+/// A tool that gives a first answer at once and another later.
 fn ask() -> FunctionTool {
     FunctionTool::new("ask", "Asks.", |_: Args, _: ToolContext| async { Ok(json!({"status": "pending"})) })
         .long_running()
 }
 
-/// Has an answer later.
+/// A tool that answers later.
 fn wait(count: &Count) -> FunctionTool {
     let count = count.clone();
     let tool = FunctionTool::new("wait", "Waits.", move |_: Args, _: ToolContext| {
@@ -104,7 +104,7 @@ fn agrees() -> Value {
     json!({"confirmed": true})
 }
 
-/// The ids of the calls of a name, in order.
+/// Returns the ids of the calls with a name, in order.
 fn ids(events: &[Event], name: &str) -> Vec<String> {
     let calls = events.iter().flat_map(Event::function_calls).filter(|call| call.name.as_deref() == Some(name));
     calls.filter_map(|call| call.id.clone()).collect()
@@ -114,7 +114,7 @@ fn requests(events: &[Event]) -> Vec<String> {
     ids(events, ToolConfirmation::CALL_NAME)
 }
 
-/// What events say, one line each: who, and text, calls, answers, or where an agent stands.
+/// Returns one line per event: the author, and its text, calls, answers, or the checkpoint of an agent.
 fn told<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<String> {
     events.into_iter().map(tell).collect()
 }
@@ -132,7 +132,7 @@ fn tell(event: &Event) -> String {
     format!("{}: {}", event.author, said.join(" "))
 }
 
-/// What a model was shown last, one line a part.
+/// Returns the contents of a model's last request, one line per part.
 fn shown(model: &ScriptedLlm) -> Vec<String> {
     let requests = model.requests();
     let parts = requests.last().unwrap().contents.iter().flat_map(Content::parts);

@@ -1,4 +1,4 @@
-//! Agents side by side that wait: an answer belongs to the branch of its call.
+//! Parallel agents that wait. An answer belongs to the branch of its call.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{Count, agrees, answer, call, confirm, ids, on, pay, requests, resumable, says, shown, told, wait};
 use crate::runner::{app, run, stored};
 
-/// Two agents that wait, each for its own.
+/// Two agents, each of which waits for its own answer.
 fn both(count: &Count, tool: &'static str) -> (ParallelAgent, [ScriptedLlm; 2]) {
     let models = ["a", "b"].map(|name| {
         ScriptedLlm::from_fn(move |request| {
@@ -25,7 +25,7 @@ fn both(count: &Count, tool: &'static str) -> (ParallelAgent, [ScriptedLlm; 2]) 
     (ParallelAgent::new("par", agents.collect()), models)
 }
 
-/// The call of an agent.
+/// Returns the id of an agent's call.
 fn call_of(events: &[Event], agent: &str, name: &str) -> String {
     let own: Vec<_> = events.iter().filter(|event| event.author == agent).cloned().collect();
     ids(&own, name).remove(0)

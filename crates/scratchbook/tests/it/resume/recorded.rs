@@ -1,5 +1,5 @@
-//! Exchanges as google-adk 2.13.0 was measured to answer them, to the letter: the same agents, with the same answers of
-//! their models, give the same JSON, field by field in the same order, up to ids, times, and what is listed as different.
+//! Exchanges, compared with recordings of google-adk 2.13.0: the same agents, with the same answers of their models,
+//! give the same JSON with fields in the same order, except for ids, times and the listed differences.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{Args, Count, agrees, answer, ask, call, ids, llm, look, on, pay, resumable, says, wait};
 use crate::runner::{app, run};
 
-/// The ids in JSON, in the order in which they come.
+/// Collects the ids in JSON, in the order of their occurrence.
 fn find_ids(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
@@ -29,7 +29,7 @@ fn find_ids(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// The events as text, with numbers for ids and without times.
+/// Returns the events as text, with numbers in place of ids and without times.
 fn named(events: Vec<Value>) -> Vec<String> {
     let mut found = Vec::new();
     events.iter().for_each(|event| find_ids(event, &mut found));
@@ -42,7 +42,7 @@ fn named(events: Vec<Value>) -> Vec<String> {
 }
 
 fn same(events: &[Event], recorded: &str, what: &str) {
-    // google-adk does not tell that a tool without an answer was begun.
+    // google-adk has no event that shows that a tool without an answer was begun.
     let marker = |event: &&Event| {
         event.actions.agent_state.as_ref().is_none_or(|state| !state.is_empty()) || event.author == "par"
     };
@@ -57,7 +57,7 @@ macro_rules! recorded {
     };
 }
 
-/// Runs a message, and answers the calls of a name that it leads to, one run after another.
+/// Runs a message, and answers the first resulting call with this name by each of the answers, one run after another.
 async fn exchange(runner: &Runner, message: &str, name: &str, answers: Vec<Value>) -> Vec<Event> {
     let mut events = run(runner, message).await.unwrap();
     let id = ids(&events, name)[0].clone();
@@ -67,7 +67,7 @@ async fn exchange(runner: &Runner, message: &str, name: &str, answers: Vec<Value
     events
 }
 
-/// Changes nothing, as the tool that was measured.
+/// A tool that changes no state, like the tool in the recordings.
 fn plain_pay() -> FunctionTool {
     let paid = |args: Args, _: ToolContext| async move { Ok(json!({"paid": args["amount"]})) };
     FunctionTool::new("pay", "Pays.", paid).require_confirmation()

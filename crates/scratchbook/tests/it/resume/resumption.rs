@@ -43,7 +43,7 @@ async fn cut_off(runner: &Runner, after: usize) -> Vec<String> {
     seen
 }
 
-/// Everything that a session's agents have said, without their checkpoints.
+/// Returns everything that a session's agents have said, without their checkpoints.
 async fn said(runner: &Runner) -> Vec<String> {
     let session = stored(runner).await;
     let says = |event: &&Arc<Event>| event.author != "user" && event.content.is_some();
@@ -54,7 +54,8 @@ fn builder(name: &str, said: &[&str]) -> LlmAgentBuilder {
     LlmAgent::builder(name).model(scripted(said))
 }
 
-/// Goes by what it has said so far, not by how often it was asked: as a real model does.
+/// Returns a model whose answers depend on what it has said so far, like a real model's, and not on a count of
+/// requests.
 fn scripted(turns: &[&str]) -> ScriptedLlm {
     let turns: Vec<_> = turns.iter().map(|turn| (*turn).to_owned()).collect();
     ScriptedLlm::from_fn(move |request| {
@@ -68,7 +69,7 @@ fn scripted(turns: &[&str]) -> ScriptedLlm {
     })
 }
 
-/// A run that is cut off after each of its events, and resumed, says in all what it says uncut.
+/// Checks that a run that is cut off after any of its events and resumed says the same in total as an uncut run.
 async fn is_as_if_uncut<A: Agent>(agent: impl Fn(&Count) -> A, calls: usize) {
     let count = Count::default();
     let uncut = resumable(&app(), agent(&count));
@@ -206,7 +207,7 @@ async fn calls_that_are_answered_are_not_run_again() {
     let mut events = runner.run("user", "s", go());
     let asked = events.next().await.unwrap().unwrap();
     drop(events);
-    // One of the two calls was answered before the end.
+    // One of the two calls was answered before the run was cut off.
     let mut half = Event::new("agent").with_invocation_id(ID);
     let id = &ids(std::slice::from_ref(&asked), "look")[0];
     half.content = Some(super::answer(id, "look", json!({"found": "before"})));
@@ -225,7 +226,7 @@ async fn a_tool_that_answers_later_is_begun_once() {
         let (count, service) = (Count::default(), app());
         let agent =
             || builder("agent", &[&format!("{tool}?"), "Pending."]).tool(wait(&count)).tool(ask()).build().unwrap();
-        // Cut off before it was begun: it is begun.
+        // If the run was cut off before the tool was begun, the tool is begun.
         cut_off(&resumable(&service, agent()), 1).await;
         run(&resumable(&service, agent()), again()).await.unwrap();
         let begun = count.get();
@@ -242,7 +243,7 @@ async fn a_tool_that_answers_later_is_begun_once() {
 async fn an_unanswered_question_is_not_asked_again() {
     let (count, service) = (Count::default(), app());
     let agent = || builder("agent", &["pay?", "Paid."]).tool(pay(&count)).build().unwrap();
-    // After the question was asked, and before its call was answered with what it waits for.
+    // The run is cut off after the question was asked, and before the call got its waiting answer.
     cut_off(&resumable(&service, agent()), 2).await;
     let runner = resumable(&service, agent());
     assert!(run(&runner, again()).await.unwrap().is_empty());
@@ -424,7 +425,7 @@ async fn callbacks_after_an_agent_run_once_it_is_done() {
             .unwrap()
     };
     let service = app();
-    // Cut off before its event that it is done.
+    // The run is cut off before the event that the agent is done.
     let first = builder("agent", &["Done."]).build().unwrap();
     cut_off(&resumable(&service, first), 1).await;
     run(&resumable(&service, agent()), again()).await.unwrap();
@@ -432,7 +433,7 @@ async fn callbacks_after_an_agent_run_once_it_is_done() {
     assert_eq!(count.get(), 1);
 }
 
-/// Runs one agent over and over, and knows nothing of resumption.
+/// An agent that runs one agent repeatedly, and does not support resumption.
 #[derive(Debug)]
 struct Repeats(Vec<Arc<dyn Agent>>);
 

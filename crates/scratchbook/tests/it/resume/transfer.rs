@@ -1,4 +1,4 @@
-//! Agents that hand the conversation over while a call waits.
+//! Agents that hand over the conversation while a call waits.
 
 use std::sync::Arc;
 

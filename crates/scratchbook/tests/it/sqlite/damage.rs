@@ -1,4 +1,4 @@
-//! Rows and files that were damaged.
+//! Damaged rows and files.
 
 use std::fs;
 
@@ -41,7 +41,7 @@ async fn a_damaged_row_is_named_and_never_skipped() {
         assert!(error.to_string().contains(names), "{error}");
         assert!(!format!("{error:?}").contains("do not tell"), "{error:?}");
     }
-    // What is whole can still be read and written.
+    // Undamaged data can still be read and written.
     let last = GetSessionConfig::default().with_num_recent_events(1).with_state_keys(["n"]);
     let session = service.get_session(&key("s1"), &last).await.unwrap().unwrap();
     assert_eq!(session.state().get("n"), Some(&json!(2)));

@@ -1,4 +1,4 @@
-//! What becomes of a database whose file is taken away while it is open, and who may read it.
+//! A database whose file is removed or replaced while it is open, and the permissions of its files.
 
 use std::fs;
 use std::path::Path;
@@ -109,7 +109,7 @@ async fn nothing_is_acknowledged_that_is_not_in_the_file_that_was_moved_away() {
     }
 }
 
-/// By another program: a file that is closed in this process takes SQLite's locks with it.
+/// Truncates a file with another program, because closing the file in this process would drop SQLite's locks.
 fn truncate(path: &Path, bytes: u64) {
     assert!(Command::new("truncate").args(["-s", &bytes.to_string()]).arg(path).status().unwrap().success());
 }
@@ -120,7 +120,7 @@ async fn a_file_that_is_cut_off_takes_no_more_writes_and_keeps_its_log() {
     let database = Database::new();
     let service = database.open().await;
     create(&service, "s1", json!({})).await;
-    // Out of the log and into the file.
+    // Closing moves the data from the log into the file.
     service.close().await.unwrap();
     let service = database.open().await;
     append(&service, &key("s1"), setting("n", 1)).await.unwrap();
@@ -163,7 +163,7 @@ async fn a_file_with_a_second_name_is_not_opened() {
         assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
         assert!(error.to_string().contains("second name"), "{error}");
     }
-    // Who has it open goes on: nobody else can come by the other name.
+    // The service that has the file open continues, because nobody can open the file by its other name.
     append(&service, &key("s1"), setting("n", 1)).await.unwrap();
     fs::remove_file(&second).unwrap();
     let again = database.open().await;
@@ -185,7 +185,7 @@ async fn a_new_database_is_its_owners_alone() {
     }
     service.close().await.unwrap();
 
-    // One that is there stays whose it is, and what is beside it is for the same.
+    // An existing file keeps its permissions, and new files beside it get the same permissions.
     fs::set_permissions(&database.path, fs::Permissions::from_mode(0o660)).unwrap();
     fs::remove_file(database.beside("-lock")).unwrap();
     let service = database.open().await;

@@ -1,4 +1,4 @@
-//! State as it stood, with checkpoints and without.
+//! Point-in-time state, with checkpoints and without.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::database::{APP, Database, USER, append, create, event, get, key, setting};
 
-/// An event that writes and removes, so that the state after each is another.
+/// Returns an event that writes and removes keys, so that the state is different after each event.
 fn step(n: u64) -> scratchbook::Event {
     let mut delta = StateDelta::new().with("n", n).unwrap().with(format!("k{}", n % 7), n).unwrap();
     delta.remove(format!("k{}", (n + 3) % 7)).unwrap();
@@ -17,7 +17,7 @@ fn step(n: u64) -> scratchbook::Event {
     event(delta).with_id(format!("e{n}")).with_timestamp(1000.0 + n as f64)
 }
 
-/// The state after this many steps, of keys that were written in the session.
+/// Returns the session's own state after this many steps.
 fn expected(n: u64) -> Value {
     let mut state = serde_json::Map::new();
     for n in 1..=n {
@@ -33,7 +33,7 @@ async fn own_state_at(service: &SqliteSessionService, id: &str, n: u64) -> Value
     Value::Object(state.to_map().into_iter().filter(|(key, _)| !key.starts_with("user:")).collect())
 }
 
-/// The numbers of the checkpoints that a session has, once there are this many.
+/// Waits until a session has this many checkpoints, and returns their numbers.
 fn checkpoints(database: &Database, id: &str, count: usize) -> Vec<u64> {
     let connection = Connection::open(&database.path).unwrap();
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -87,7 +87,7 @@ async fn checkpoints_are_made_behind_appends_imports_and_forks() {
             .collect()
     };
     assert_eq!(kept("appended"), kept("imported"), "what a session shows is the fold of its events");
-    // Without them all is as it was; and who has read far makes them again.
+    // Without checkpoints the state is the same, and a read of many events makes them again.
     database.sql("DELETE FROM checkpoints");
     let service = database.open().await;
     for n in with {
@@ -131,7 +131,7 @@ async fn a_damaged_checkpoint_is_named() {
             assert_eq!(error.kind(), ErrorKind::DataCorrupted, "{damage}: {error}");
             assert!(error.to_string().contains("the checkpoint at event 512 of app/alice/s1"), "{damage}: {error}");
         }
-        // What does not need it goes on.
+        // Reads that do not need the damaged checkpoint still work.
         assert_eq!(own_state_at(&service, "s1", 511).await, expected(511));
         assert!(get(&service, &key("s1")).await.is_some());
         service.close().await.unwrap();
@@ -167,7 +167,7 @@ async fn a_damaged_event_is_named_by_what_folds_it_and_a_damaged_value_does_not_
     assert_eq!(error.kind(), ErrorKind::DataCorrupted, "a gap: {error}");
 }
 
-/// Checkpoints of the session that was there before come late, while another has its id.
+/// Checkpoints of an earlier session are stored late, when another session has its id.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_made_anew_again_and_again_have_their_own_past() {
     let database = Database::new();

@@ -1,4 +1,4 @@
-//! What a file keeps, and what it does not keep any more.
+//! What a file keeps, and what it no longer contains.
 
 use std::fs;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ async fn nothing_of_an_erased_user_stays_in_the_file() {
     let log = service.list_state_changes(&StateOwner::app(APP).unwrap(), &ChangeQuery::After(0), 10).await.unwrap();
     assert_eq!(log.iter().map(|change| change.origin.clone()).collect::<Vec<_>>(), [None]);
     assert!(!is_in(&database.beside("-wal"), SECRET), "still in the log");
-    // The user's name is in the feed for 30 days, for those who keep copies.
+    // The user's name stays in the feed for 30 days, for readers that keep copies.
     clock.0.store(31 * DAY, Ordering::Relaxed);
     service.prune(Prune::Expired, 1).await.unwrap();
     service.close().await.unwrap();

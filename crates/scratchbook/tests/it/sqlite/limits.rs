@@ -1,4 +1,4 @@
-//! Limits where the writer remembers how much there is.
+//! Limits that the writer checks with remembered counts.
 
 use scratchbook::session::ForkConfig;
 use scratchbook::store::{Limits, SqliteOptions};
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::database::{APP, Database, USER, append, create, key, setting};
 
-/// A session that was deleted was smaller than the one that has its id now.
+/// A deleted session was smaller than the session that now has its id.
 #[tokio::test]
 async fn what_is_remembered_of_a_session_is_not_held_to_be_of_the_next() {
     let database = Database::new();

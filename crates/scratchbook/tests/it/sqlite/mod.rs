@@ -1,4 +1,4 @@
-//! What the SQLite store promises beyond every store: what it refuses, and what it survives.
+//! Promises of the SQLite store alone: what it refuses, and what it survives.
 
 mod damage;
 mod files;
@@ -22,7 +22,7 @@ fn is_in(path: &std::path::Path, trace: &str) -> bool {
     fs::read(path).unwrap().windows(trace.len()).any(|window| window == trace.as_bytes())
 }
 
-/// The lock as another process would hold it: by another open file.
+/// Takes the lock like another process, through another open file.
 fn held_lock(database: &Database) -> File {
     let lock = File::options().write(true).open(database.beside("-lock")).unwrap();
     lock.lock().unwrap();
@@ -31,14 +31,14 @@ fn held_lock(database: &Database) -> File {
 
 type Later<'a> = std::pin::Pin<Box<dyn Future<Output = scratchbook::Result<u64>> + 'a>>;
 
-/// An append that is in the queue when this returns.
+/// Returns an append that is already in the queue.
 fn append_later(service: &SqliteSessionService, event: scratchbook::Event) -> Later<'_> {
     let mut append: Later<'_> = Box::pin(async move { append(service, &key("s1"), event).await });
     assert!(append.as_mut().now_or_never().is_none());
     append
 }
 
-/// The smallest executor there is.
+/// Runs a future on a minimal executor.
 fn wait<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     loop {

@@ -120,7 +120,7 @@ async fn a_file_opened_for_reading_alone_is_read_and_never_written_or_made() {
     append(&writer, &key("s1"), setting("n", 2)).await.unwrap();
     let reader = connect(&uri).await.unwrap();
     assert_eq!(n_of(reader.sessions.as_ref()).await, json!(2));
-    // It sees what others write.
+    // The reader sees what others write.
     append(&writer, &key("s1"), setting("n", 3)).await.unwrap();
     assert_eq!(n_of(reader.sessions.as_ref()).await, json!(3));
     assert_eq!(json!(reader.sessions.get_state_at(&key("s1"), 1).await.unwrap())["n"], 2);
@@ -159,7 +159,7 @@ async fn a_file_opened_for_reading_alone_stays_as_it_is() {
     let writer = database.open().await;
     create(&writer, "s1", json!({"n": 3})).await;
     writer.close().await.unwrap();
-    // As a copy by `VACUUM INTO` is.
+    // A copy by `VACUUM INTO` has this mode.
     database.sql("PRAGMA journal_mode = DELETE");
     let before = fs::read(&database.path).unwrap();
     let read_only = || SqliteOptions::default().with_mode(SqliteMode::ReadOnly);
@@ -176,7 +176,7 @@ async fn a_file_opened_for_reading_alone_stays_as_it_is() {
     assert!(error.to_string().contains("open a copy"), "{error}");
 }
 
-/// Root may write everywhere, so that the permissions of the folder stand for a file system that is read-only.
+/// The folder's permissions stand for a read-only file system. The store obeys them even as root.
 #[cfg(unix)]
 #[tokio::test]
 async fn a_file_in_a_folder_that_may_not_be_written_is_read_unless_others_write_it() {

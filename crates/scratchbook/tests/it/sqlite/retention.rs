@@ -1,4 +1,4 @@
-//! Sessions that expire by the store's clock, and what is left of what was let go.
+//! Sessions that expire by the store's clock, and what is left after removals and prunings.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ use crate::database::{APP, Database, USER, append, create, get, key, setting};
 
 const SECRET: &str = "Q2hyaXN0bWFz";
 
-/// A clock that stands still until it is set.
+/// A clock that shows the time to which it was last set.
 #[derive(Debug)]
 struct Clock(AtomicU64);
 
@@ -42,7 +42,7 @@ impl Environment for Clock {
     }
 }
 
-/// How many rows of a session's there are in each table.
+/// Returns the number of a session's rows in each table.
 fn rows(database: &Database, session_id: &str) -> Vec<(String, i64)> {
     let connection = Connection::open(&database.path).unwrap();
     let tables = [
@@ -83,7 +83,7 @@ async fn a_session_is_there_until_its_time_comes_by_the_stores_clock() {
     assert_eq!(service.list_artifacts(&key("s1")).await.unwrap(), ["user:notes"]);
     assert_eq!(service.list_artifact_versions(&key("s1"), "notes").await.unwrap().len(), 0);
     assert_eq!(rows(&database, "s1").len(), 5, "nothing is gone yet");
-    // By another's clock, it is still there.
+    // By an earlier clock, the session still exists.
     clock.set(1_000_000.0);
     service.set_expiry(&key("s1"), Some(Expiry::After(Duration::from_secs(100)))).await.unwrap();
     clock.set(1_000_099.0);
@@ -112,11 +112,11 @@ async fn a_session_made_under_an_expired_ones_id_has_nothing_of_it() {
         assert_eq!(json!(service.get_state_at(&key("s1"), 0).await.unwrap()), json!({"round": round}));
         clock.set(clock.now() + 1.0);
     }
-    // An artifact that is saved for a session that has expired is the first of a new one.
+    // An artifact that is saved for an expired session is the first artifact of a new session.
     let version = service.save_artifact(&key("s1"), "notes", Part::text("new"), Map::new()).await.unwrap();
     assert_eq!(version, 0);
     assert_eq!(rows(&database, "s1"), [("artifacts".to_owned(), 1)]);
-    // A session that has expired when it is created is returned as created, and is not there.
+    // A session that has already expired at its creation is returned as created, and cannot be read.
     let config = CreateSessionConfig::default().with_session_id("over").with_expire_time(5.0);
     let over = service.create_session(APP, USER, config.with_events(vec![setting("n", 1)])).await.unwrap();
     assert_eq!((over.expire_time(), over.seq()), (Some(5.0), 1));
@@ -160,7 +160,7 @@ async fn what_was_pruned_is_in_the_file_no_more() {
         service.list_state_changes(&user, &ChangeQuery::After(0), usize::MAX).await.unwrap().last().unwrap().position;
     assert_eq!(service.prune(Prune::state_log(&user, u64::MAX), 10_000).await.unwrap(), 598);
     assert!(!is_in(&database.beside("-wal"), SECRET), "it is still in the log");
-    // What is known since is known, also after a point in the future was asked for.
+    // Later state can be read, even though the log was pruned up to a position in the future.
     let last = service.get_state_at(&key("s1"), 601).await.unwrap();
     assert_eq!(last.get("user:note"), Some(&json!(600)));
     append(&service, &key("s1"), setting("user:note", "later")).await.unwrap();

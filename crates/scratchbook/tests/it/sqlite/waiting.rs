@@ -1,4 +1,4 @@
-//! Locks, queues, groups of writes, and the end.
+//! Locks, queues, groups of writes, and closing.
 
 use std::fs::File;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ async fn a_write_that_does_not_fit_fails_alone() {
     let database = Database::new();
     let service = database.open_with(SqliteOptions::default().with_max_size_bytes(1 << 20)).await;
     create(&service, "s1", json!({})).await;
-    // All in one group: nothing runs while the lock is held.
+    // All writes are in one group, because nothing runs while the lock is held.
     let lock = held_lock(&database);
     let sizes = (0..40).map(|n| if n == 20 { 2 << 20 } else { 10 });
     let appends = sizes.map(|size| append_later(&service, setting("pad", "x".repeat(size)))).collect::<Vec<_>>();
@@ -104,7 +104,7 @@ async fn a_full_queue_refuses_after_a_while_and_keeps_what_it_took() {
     create(&service, "s1", json!({})).await;
     let lock = held_lock(&database);
     let mut taken = vec![append_later(&service, setting("n", 0))];
-    // The writer has the first; the queue holds two more.
+    // The writer has taken the first write; the queue has room for two more.
     tokio::time::sleep(Duration::from_millis(50)).await;
     taken.extend((1..3).map(|n| append_later(&service, setting("n", n))));
     let error = append(&service, &key("s1"), setting("n", 3)).await.unwrap_err();
@@ -141,7 +141,7 @@ async fn closing_waits_for_no_one_who_does_not_come_back() {
     let first = append_later(&service, setting("n", 0));
     tokio::time::sleep(Duration::from_millis(50)).await;
     let second = append_later(&service, setting("n", 1));
-    // Polled once, it waits for a place; that it gets one is for the next poll to see.
+    // This was polled once and waits for a place in the queue. Only the next poll sees that it has got one.
     let waiting = append_later(&service, setting("n", 2));
     lock.unlock().unwrap();
     assert_eq!(first.await.unwrap(), 1);
@@ -187,7 +187,7 @@ async fn dropping_the_service_or_a_future_finishes_what_was_accepted() {
 
 #[test]
 fn any_executor_will_do() {
-    // `close` is polled by hand, on no runtime at all.
+    // `close` is polled by hand, without a runtime.
     let database = Database::new();
     let service = wait(database.open());
     wait(create(&service, "s1", json!({"a": 1})));

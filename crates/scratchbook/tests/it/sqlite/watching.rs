@@ -1,4 +1,4 @@
-//! Who watches hears of commits, in this process and others, and is in nobody's way.
+//! Watchers receive commits of this process and of others, and delay nobody.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ fn app() -> StateOwner {
     StateOwner::app(APP).unwrap()
 }
 
-/// A reader of the app's feed that waits for what comes.
+/// A reader of the app's feed that waits for new entries.
 struct Watcher<'a> {
     service: &'a SqliteSessionService,
     notices: CommitNotices,
@@ -27,7 +27,7 @@ impl<'a> Watcher<'a> {
         Self { service, notices: service.commits().unwrap(), start: FeedStart::Beginning }
     }
 
-    /// Waits for an event that sets a key to a value. What else comes is let go.
+    /// Waits for an event that sets a key to a value, and ignores other entries.
     async fn until(&mut self, name: &str, value: Value) {
         loop {
             self.notices.forget();
@@ -83,7 +83,7 @@ async fn a_reader_that_never_reads_on_holds_up_nobody() {
     append(&service, &key("s1"), setting("n", 0)).await.unwrap();
     let mut idle = service.commits().unwrap();
     let first = service.list_feed(&app(), &FeedStart::Beginning, 1).await.unwrap();
-    // Nothing is kept for it: not in a queue, not as a snapshot that keeps the log from being cut.
+    // Nothing is kept for an idle watcher: no queue, and no snapshot that would prevent the truncation of the log.
     for n in 1..=60 {
         append(&service, &key("s1"), setting("pad", format!("{n}{}", "x".repeat(1 << 20)))).await.unwrap();
     }
@@ -136,7 +136,7 @@ async fn a_cursor_of_a_newer_copy_is_refused() {
     assert!(error.to_string().contains("ahead of the feed"), "{error}");
 }
 
-/// What is committed to a backup from then on is not what is committed to the original.
+/// After a backup, the copy and the original have different commits.
 #[tokio::test]
 async fn a_backup_has_a_feed_of_its_own() {
     let (database, copy) = (Database::new(), Database::new());
