@@ -67,13 +67,14 @@ usage: cargo xtask test [full] [--list | --changed | --step NAME...]
   bench package the Python package beside google-adk's session services
   bench instructions  what calls cost in instructions; --accept: writes the counts that the test command compares
   picture     writes the pictures in docs/images: the terminal, from what the command prints, and the inspector
-  dist        what is shipped, into target/shipped, and each thing used as by somebody who has nothing else
+  dist        what is shipped, into target/shipped; the archive and the wheel are used as by somebody who has nothing
+              else. The source package is tested by `test full`
 
   --list      say which steps there are
   --step NAME run these steps alone
   --changed   format, rules, clippy and tests for what has changed since this branch left main, committed or not:
-              the packages with a changed file and all that depend on them. If one store alone has changed, these run
-              only the tests with the store's database in their names. The steps servers, python, node and
+              the packages with a changed file and all that depend on them. If the store of PostgreSQL or MariaDB
+              alone has changed, these run only the tests with the database in their names. The steps servers, python, node and
               browser are run before, and package after, if a file in bindings/python has changed. A package is
               built as `cargo xtask test` builds it, so the one builds nothing again that the other has built
 ";

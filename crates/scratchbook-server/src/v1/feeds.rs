@@ -48,7 +48,7 @@ pub(super) enum Origin {
 /// A part of a feed.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(example = json!({"entries": [{
-    "type": "event", "cursor": "c2hvcCAzIGUz", "appName": "shop", "userId": "alice", "sessionId": "s1", "seq": 3,
+    "type": "event", "cursor": "c2hvcCAzIGUz", "appName": "demo", "userId": "alice", "sessionId": "s1", "seq": 3,
     "event": {"id": "e3", "author": "agent", "actions": {"stateDelta": {"cart": {"milk": 2}}}, "seq": 3},
 }], "cursor": "c2hvcCAzIGUz"}))]
 pub(super) struct FeedPage {

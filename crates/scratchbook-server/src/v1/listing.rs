@@ -51,7 +51,7 @@ enum Order {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"sessions": [{
-    "id": "s1", "appName": "shop", "userId": "alice", "title": "Groceries", "labels": {"team": "food"},
+    "id": "s1", "appName": "demo", "userId": "alice", "title": "Groceries", "labels": {"team": "food"},
     "state": {"cart": {"milk": 2}}, "events": [], "lastUpdateTime": 1795194011.59,
     "expireTime": null, "eventCount": 3, "seen": {"seq": 3, "user": 17, "app": 12},
 }], "userStates": {"alice": {"user:language": "en"}}, "appState": {"app:version": "1.0.0"}, "nextPageToken": null}))]

@@ -67,7 +67,7 @@ pub(super) fn kind(schema: &Value) -> Markup {
     // A type and its default value are parts of their own.
     if let Some(parts) = schema["allOf"].as_array().filter(|parts| !parts.is_empty()) {
         let value = parts.iter().find_map(|part| part.get("default"));
-        return html! { (kind(&parts[0])) @if let Some(value) = value { ", " (text(value)) " by default" } };
+        return html! { (kind(&parts[0])) @if let Some(value) = value { (by_default(value)) } };
     }
     if schema["enum"].is_array() {
         return html! {
@@ -88,8 +88,12 @@ pub(super) fn kind(schema: &Value) -> Markup {
                 " of " (kind(&schema["additionalProperties"]))
             }
         }
-        @if let Some(value) = schema.get("default") { ", " (value.to_string().trim_matches('"')) " by default" }
+        @if let Some(value) = schema.get("default") { (by_default(value)) }
     }
+}
+
+fn by_default(value: &Value) -> Markup {
+    html! { ", " (value.to_string().trim_matches('"')) " by default" }
 }
 
 /// Returns the example of a body or an answer, or else the example of its schema.

@@ -43,7 +43,7 @@ impl From<&FeedCursor> for Cursor {
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 #[schema(as = FeedEntry)]
 #[schema(example = json!({
-    "type": "event", "cursor": "c2hvcCAzIGUz", "appName": "shop", "userId": "alice", "sessionId": "s1", "seq": 3,
+    "type": "event", "cursor": "c2hvcCAzIGUz", "appName": "demo", "userId": "alice", "sessionId": "s1", "seq": 3,
     "event": {"id": "e3", "author": "agent", "actions": {"stateDelta": {"cart": {"milk": 2}}}, "seq": 3},
 }))]
 pub(crate) enum Entry {

@@ -15,7 +15,7 @@ use crate::openapi::StateValues;
 #[serde(rename_all = "camelCase")]
 #[schema(as = Session)]
 #[schema(example = json!({
-    "id": "s1", "appName": "shop", "userId": "alice", "title": "Groceries", "labels": {"team": "food"},
+    "id": "s1", "appName": "demo", "userId": "alice", "title": "Groceries", "labels": {"team": "food"},
     "state": {"cart": {"milk": 2}, "user:language": "en", "app:version": "1.0.0"}, "events": [],
     "lastUpdateTime": 1795194011.59, "expireTime": null, "eventCount": 3,
     "seen": {"seq": 3, "user": 17, "app": 12},
