@@ -112,7 +112,7 @@ mod tests {
     use super::Batches;
     use scratchbook_core::error::ErrorKind;
 
-    /// Records the size of each batch that is committed, as soon as there is a permit for the batch.
+    /// Commits each batch as soon as there is a permit for it, and records its size.
     fn summing(capacity: usize, permits: &Arc<Semaphore>) -> (Batches<usize, usize>, Arc<Mutex<Vec<usize>>>) {
         let (sizes, permits) = (Arc::new(Mutex::new(Vec::new())), Arc::clone(permits));
         let seen = Arc::clone(&sizes);

@@ -20,7 +20,7 @@ use scratchbook_database::{Attempt, CommitFate, DatabaseOptions, Failure, Idempo
 
 /// After this time without use, a connection is pinged before it is used.
 const IDLE: Duration = Duration::from_secs(10);
-/// The same time for a call that is not idempotent, and so is not retried.
+/// Like `IDLE`, but shorter, for calls that are not idempotent and so are not retried.
 const IDLE_BEFORE_ONCE: Duration = Duration::from_millis(100);
 
 /// The timeout of a ping.

@@ -28,7 +28,7 @@ struct PrunePlan {
     selection: Selection,
     expired: bool,
     events: Option<events::EventRule>,
-    /// Prune overwritten changes in logs up to the first that is not before this time.
+    /// In each log, prune the overwritten changes that come before the first change at or after this time.
     log_before: Option<PointInTime>,
     mode: PruneMode,
 }
