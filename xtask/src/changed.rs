@@ -19,7 +19,10 @@ const OF_EVERYTHING: [&str; 5] =
 
 /// The packages of stores on servers, and the words by which the names of tests say that they run on one. SQLite is not
 /// among them: most tests of the server and the command run on it, and do not say so.
-const STORES: [(&str, &str); 2] = [("scratchbook-mysql", "mariadb"), ("scratchbook-postgres", "postgres")];
+const STORES: [Store; 2] = [
+    Store { package: "scratchbook-mysql", word: "mariadb" },
+    Store { package: "scratchbook-postgres", word: "postgres" },
+];
 
 /// The changes since this branch left the main branch, committed or not.
 #[derive(Debug, PartialEq)]
@@ -55,8 +58,7 @@ impl Changed {
 
 /// Returns the store that contains all changes, if there is one.
 fn only_store(own: &BTreeSet<String>) -> Option<Store> {
-    let mut stores = STORES.into_iter().filter(|(package, _)| own.iter().all(|name| name == package));
-    stores.next().filter(|_| !own.is_empty()).map(|(package, word)| Store { package, word })
+    STORES.into_iter().find(|store| !own.is_empty() && own.iter().all(|name| name == store.package))
 }
 
 fn changed_files() -> Result<Vec<String>, Stop> {
@@ -144,7 +146,7 @@ mod tests {
     #[test]
     fn stores_are_packages() {
         let packages = packages().unwrap();
-        assert!(STORES.iter().all(|(store, _)| packages.iter().any(|package| package.name == *store)));
+        assert!(STORES.iter().all(|store| packages.iter().any(|package| package.name == store.package)));
     }
 
     #[test]

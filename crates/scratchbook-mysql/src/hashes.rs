@@ -14,7 +14,7 @@ use scratchbook_core::session::{EventHash, EventHashes, RunningHash, SessionKey}
 use scratchbook_database::{Attempt, HashedSession, Hashes, Idempotency};
 
 /// Reads what a session's rows contain about its running hash, and the hashes of its events after a number: one row for
-/// each event, or one row without an event if there is none.
+/// each event, or one row without an event if no event follows.
 const READ: &str = "SELECT s.seq, s.hashed_seq, s.running_hash, COALESCE(i.seq, 0), i.running_hash,
          COALESCE(i.hashed_seq, 0), e.seq, e.hash, e.text_hash, e.running_hash
      FROM `{prefix}sessions` AS s

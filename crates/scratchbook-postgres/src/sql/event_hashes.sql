@@ -1,5 +1,5 @@
 -- Reads what a session's rows contain about its running hash, and the hashes of at most $5 events after $4: one row for
--- each event, or one row without an event if there is none.
+-- each event, or one row without an event if no event follows.
 SELECT
     s.seq, s.hashed_seq, s.running_hash, coalesce(i.seq, 0), i.running_hash, coalesce(i.hashed_seq, 0), e.seq, e.hash,
     e.text_hash, e.running_hash

@@ -168,7 +168,7 @@ async fn the_answer_to_one_write_of_each_kind_may_be_lost() {
     create(&service, "s").await;
     proxy.swallow(1);
     assert_eq!(append(&service, &key("s"), "e").await.unwrap(), (1, Outcome::Replayed));
-    // A retry could apply this write twice, so there is none. The error reports that the write may have been applied.
+    // A retry could apply this write twice, so it is not retried. The error reports that the write may have been applied.
     let owner = StateOwner::app("app").unwrap();
     let mut error = None;
     for n in 0..20 {
