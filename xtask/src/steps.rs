@@ -309,6 +309,7 @@ fn long_tests() -> Result<(), Stop> {
     command.env("SCRATCHBOOK_LOAD_SECONDS", "60").env("SCRATCHBOOK_ATTACK_SECONDS", "10");
     command.env("SCRATCHBOOK_PROCESS_APPENDS", "1000").env("SCRATCHBOOK_REQUESTS", "100000");
     command.env("SCRATCHBOOK_ADK_CASES", "300").env("SCRATCHBOOK_POWER_CUTS", "400");
+    command.env("SCRATCHBOOK_TIMED_REQUESTS", "1000");
     run(command.env("PROPTEST_CASES", "2000").env("SCRATCHBOOK_SCHEMATHESIS_CASES", "50"))
 }
 

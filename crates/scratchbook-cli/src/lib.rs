@@ -1,6 +1,16 @@
 //! The command `scratchbook`: serves a database, runs the demo, and reads and changes sessions and state.
 //!
 //! The command is a library with one function, [`run`], so that the Python package can contain the command too.
+//!
+//! A program that is the command, as `scratchbook` itself:
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//!
+//! fn main() -> ExitCode {
+//!     ExitCode::from(scratchbook_cli::run(std::env::args_os()))
+//! }
+//! ```
 
 mod address;
 mod agents;

@@ -16,7 +16,7 @@ const AT_ONCE: usize = 500;
 
 pub(crate) async fn migrate(context: &Context, args: MigrateArgs, out: &mut Output) -> Result<(), Failure> {
     let (run, done) = if args.dry_run { (MigrationRun::Dry, "missing") } else { (MigrationRun::Real, "applied") };
-    let migrations = context.within(scratchbook::migrate(checked_uri(context)?, run)).await?;
+    let migrations = context.within(scratchbook::store::migrate(checked_uri(context)?, run)).await?;
     let hashed = if args.dry_run { 0 } else { hash_events(context, out).await? };
     if out.format() == Format::Json {
         let mut report = json!({done: migrations.iter().map(as_json).collect::<Vec<_>>()});

@@ -6,6 +6,19 @@
 //!   HTTP.
 //! - [`McpLimits`] limits what a server sends.
 //! - `mcp_toolset_class`, with the feature `config`, reads toolsets from files of ADK's Agent Config.
+//!
+//! An agent that may list and read files, by two tools of a server that it starts:
+//!
+//! ```no_run
+//! use scratchbook::LlmAgent;
+//! use scratchbook::mcp::{McpToolset, StdioConnectionParams};
+//!
+//! # fn agent() -> scratchbook::Result<LlmAgent> {
+//! let server = StdioConnectionParams::new("npx", ["-y", "@modelcontextprotocol/server-filesystem", "/srv/notes"]);
+//! let files = McpToolset::builder(server).tool_filter(["read_text_file", "list_directory"]).build()?;
+//! LlmAgent::builder("reader").toolset(files).build()
+//! # }
+//! ```
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -66,7 +66,7 @@ pub async fn connect_with_limits(uri: &str, room: impl FnOnce(Limits) -> Limits 
 ///
 /// ```
 /// use scratchbook::store::MigrationRun;
-/// use scratchbook::migrate;
+/// use scratchbook::store::migrate;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
 /// # let folder = tempfile::tempdir().unwrap();

@@ -188,7 +188,7 @@ pub use session::{
 pub use state::{Scope, StateDelta, StateMap};
 #[cfg(feature = "sqlite")]
 pub use store::SqliteSessionService;
-pub use store::{InMemorySessionService, Store, connect, migrate};
+pub use store::{InMemorySessionService, Store, connect};
 
 /// Documents whose code blocks run as doctests of this crate.
 #[cfg(doctest)]

@@ -1,8 +1,8 @@
 //! Tables: created, found, repaired, and refused if they are not ours, or newer than this program.
 
 use mysql_async::prelude::Queryable;
-use scratchbook::store::{DatabaseOptions, Migrate, MigrationRun, MySqlSessionService};
-use scratchbook::{CreateSessionConfig, ErrorKind, SessionKey, SessionService, connect, migrate};
+use scratchbook::store::{DatabaseOptions, Migrate, MigrationRun, MySqlSessionService, migrate};
+use scratchbook::{CreateSessionConfig, ErrorKind, SessionKey, SessionService, connect};
 use serde_json::json;
 
 use super::server::{Database, connection};

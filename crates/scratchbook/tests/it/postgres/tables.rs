@@ -2,8 +2,8 @@
 
 use futures_util::future::join_all;
 use scratchbook::session::{ChangeQuery, StateOwner};
-use scratchbook::store::{MigrationRun, PostgresSessionService};
-use scratchbook::{ErrorKind, Event, SessionService, StateDelta, migrate};
+use scratchbook::store::{MigrationRun, PostgresSessionService, migrate};
+use scratchbook::{ErrorKind, Event, SessionService, StateDelta};
 use serde_json::json;
 
 use super::server::{Schema, client, of_parent};

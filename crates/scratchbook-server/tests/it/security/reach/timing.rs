@@ -1,4 +1,6 @@
 //! The time of an answer does not reveal what exists.
+//!
+//! `SCRATCHBOOK_TIMED_REQUESTS` is the number of requests to each address; 200 if it is not set.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +10,6 @@ use scratchbook::{AppendOptions, Event, StateDelta, Store, connect};
 use super::routes::{OWNED, Owned};
 use super::{Token, World, key};
 
-const REQUESTS: usize = 1_000;
 /// The largest ratio that two low deciles may have. A decile depends less on other programs than a median does.
 const RATIO: f64 = 1.3;
 /// How often a difference is measured before it counts, since other programs use the machine too.
@@ -23,11 +24,16 @@ async fn long_session(store: &Store) {
     }
 }
 
+fn requests() -> usize {
+    std::env::var("SCRATCHBOOK_TIMED_REQUESTS").map_or(200, |count| count.parse().unwrap())
+}
+
 /// Returns the low deciles of the times of requests that are sent in turns, each turn in another order.
 async fn deciles(world: &World, route: &Owned, uris: &[(String, String)]) -> Vec<Duration> {
     let method: Method = route.method.parse().unwrap();
-    let mut times = vec![Vec::with_capacity(REQUESTS); uris.len()];
-    for turn in 0..REQUESTS {
+    let requests = requests();
+    let mut times = vec![Vec::with_capacity(requests); uris.len()];
+    for turn in 0..requests {
         for place in 0..uris.len() {
             let place = (turn + place) % uris.len();
             let (uri, body) = &uris[place];
@@ -37,7 +43,7 @@ async fn deciles(world: &World, route: &Owned, uris: &[(String, String)]) -> Vec
             assert_eq!(answer.status, 404, "{route:?}: {answer:?}");
         }
     }
-    let decile = |times: &mut Vec<Duration>| *times.select_nth_unstable(REQUESTS / 10).1;
+    let decile = |times: &mut Vec<Duration>| *times.select_nth_unstable(requests / 10).1;
     times.iter_mut().map(decile).collect()
 }
 
