@@ -13,6 +13,7 @@ pub(crate) enum SessionsCommand {
     /// Each KEY=VALUE sets a key in the initial state. A key that begins with user: or app: belongs to the user or the
     /// app.
     #[command(
+        override_usage = "scratchbook sessions create [OPTIONS] -a <APP> -u <USER> [KEY=VALUE]...",
         after_help = with_dashes!("\
 Examples:
   scratchbook sessions create --app shop --user alice
@@ -68,6 +69,9 @@ Examples:
     Fork(ForkArgs),
     /// Change the title and the labels of a session, but not its update time
     #[command(
+        override_usage = "\
+scratchbook sessions update [OPTIONS] [SESSION]
+           <--title TEXT|--label KEY=VALUE|--remove-label KEY>...",
         after_help = "\
 Examples:
   scratchbook sessions update shop/alice/s1 --title 'Lost parcel'
@@ -80,6 +84,7 @@ Examples:
     /// A session behaves as if it were deleted from the moment it expires. `scratchbook prune --expired` frees the
     /// space of expired sessions.
     #[command(
+        override_usage = "scratchbook sessions expire [OPTIONS] <--in|--at|--never> [SESSION]",
         after_help = "\
 Examples:
   scratchbook sessions expire shop/alice/s1 --in 30d

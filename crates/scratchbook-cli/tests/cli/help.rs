@@ -56,3 +56,14 @@ fn every_page_has_examples_that_do_not_break() {
         assert!(!goes_on, "{shown}");
     }
 }
+
+#[test]
+fn every_usage_fits_a_terminal() {
+    for page in pages() {
+        let shown = help(&page);
+        let (_, usage) = shown.split_once("Usage: ").unwrap();
+        for line in format!("Usage: {usage}").lines().take_while(|line| !line.is_empty()) {
+            assert!(line.chars().count() <= COLUMNS, "a line that is too wide, '{line}': {shown}");
+        }
+    }
+}
