@@ -28,7 +28,7 @@ use std::convert::Infallible;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::failure::EXIT_CODES;
 
@@ -71,6 +71,31 @@ Examples:
 
 /// The heading of the options that every command has.
 const GLOBAL: &str = "Global options";
+
+/// The global options that only commands with a database use.
+const OF_DATABASE: &[&str] = &["database", "deadline", "schema", "keyring", "plain_values"];
+
+/// Commands, each with the global options that it ignores or refuses.
+const NOT_APPLICABLE: &[(&str, &[&str])] = &[
+    ("serve", &["schema"]),
+    ("health", &["database", "schema", "keyring", "plain_values"]),
+    ("new", OF_DATABASE),
+    ("demo", &["schema"]),
+    ("apps", &["schema"]),
+    ("token", OF_DATABASE),
+    ("users", &["schema"]),
+    ("watch", &["schema"]),
+    ("verify", &["schema"]),
+    ("prune", &["schema"]),
+    ("reseal", &["schema"]),
+    ("schema", &["schema"]),
+    ("migrate", &["schema", "keyring", "plain_values"]),
+    ("backup", &["schema", "keyring", "plain_values"]),
+    ("import", &["schema"]),
+    ("export", &["schema"]),
+    ("completions", OF_DATABASE),
+    ("man", OF_DATABASE),
+];
 
 /// Durable sessions and scoped state for AI agents.
 ///
@@ -434,6 +459,19 @@ impl Command {
             _ => None,
         }
     }
+}
+
+/// Returns the command. The help of a subcommand does not list the global options that do not apply to it.
+pub(crate) fn command() -> clap::Command {
+    let command = Cli::command();
+    let global: Vec<_> = command.get_arguments().cloned().collect();
+    command.mut_subcommands(|subcommand| {
+        let entry = NOT_APPLICABLE.iter().find(|(name, _)| *name == subcommand.get_name());
+        let ids = entry.map(|(_, ids)| *ids).unwrap_or_default();
+        let hidden = global.iter().filter(|arg| ids.contains(&arg.get_id().as_str()));
+        // A subcommand inherits only the global options that it does not define itself.
+        subcommand.args(hidden.map(|arg| arg.clone().hide(true)))
+    })
 }
 
 /// Parses a name. Refuses an empty name, which is probably an unset shell variable.

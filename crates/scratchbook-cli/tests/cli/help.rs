@@ -67,3 +67,28 @@ fn every_usage_fits_a_terminal() {
         }
     }
 }
+
+#[test]
+fn help_lists_no_option_that_the_command_ignores() {
+    let page = |words: &str| help(&words.split(' ').map(str::to_owned).collect::<Vec<_>>());
+    for command in ["new", "man", "completions", "token new"] {
+        let shown = page(command);
+        for option in ["--database", "--deadline", "--schema", "--keyring", "--plain-values"] {
+            assert!(!shown.contains(&format!("{option} <")), "{option} in {shown}");
+        }
+        assert!(shown.contains("--json"), "{shown}");
+    }
+    for (command, option, is_there) in [
+        ("sessions list", "--schema <", true),
+        ("sessions list", "--database <", true),
+        ("chat", "--schema <", true),
+        ("serve", "--database <", true),
+        ("serve", "--schema <", false),
+        ("verify", "--schema <", false),
+        ("schema check", "--schema <", false),
+        ("backup", "--keyring <", false),
+    ] {
+        let shown = page(command);
+        assert_eq!(shown.contains(option), is_there, "{option} in {shown}");
+    }
+}
