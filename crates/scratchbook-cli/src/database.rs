@@ -16,6 +16,7 @@ use crate::context::{AppSchema, Context, DEFAULT_DATABASE};
 use crate::encryption::{self, EncryptedSessions, Encryption};
 use crate::failure::Failure;
 use crate::schema;
+use crate::shell::quoted;
 
 /// An open database. Each call ends within the deadline.
 ///
@@ -144,7 +145,7 @@ fn existing(uri: &str) -> Result<(), Failure> {
     match path_of(uri) {
         // Opening the file reports other errors better.
         Some(path) if !path.as_os_str().is_empty() && path.try_exists().is_ok_and(|exists| !exists) => {
-            Err(no_database(&path).into())
+            Err(no_database(&path, uri).into())
         }
         _ => Ok(()),
     }
@@ -155,14 +156,16 @@ fn path_of(uri: &str) -> Option<PathBuf> {
     Some(PathBuf::from(rest.split('?').next().unwrap_or_default()))
 }
 
-fn no_database(path: &Path) -> Error {
+fn no_database(path: &Path, uri: &str) -> Error {
+    let parameters = uri.split_once('?').map_or("", |(_, parameters)| parameters);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists());
     // In Python, an address has a slash more.
     let here = path.strip_prefix("/").ok().filter(|here| here.is_file());
     let path = path.display();
     if let Some(here) = here.map(Path::display) {
         return Error::not_found(format!(
-            "there is no database {path}; the file {here} in this folder is sqlite://{here}, with two slashes"
+            "there is no database {path}; the file {here} in this folder is {}, with two slashes",
+            uri_of(&here.to_string(), parameters)
         ));
     }
     Error::not_found(match folder {
@@ -170,8 +173,20 @@ fn no_database(path: &Path) -> Error {
             "there is no database {path}, and no directory {}; name another database with --database",
             folder.display()
         ),
-        None => format!(
-            "there is no database {path}; name another with --database, or make it with: scratchbook sessions create --app APP --user USER --database sqlite://{path}"
-        ),
+        None => {
+            // With a mode, a missing file is not created.
+            let others = parameters.split('&').filter(|parameter| !parameter.starts_with("mode="));
+            let uri = uri_of(&path.to_string(), &others.collect::<Vec<_>>().join("&"));
+            format!(
+                "there is no database {path}; name another with --database, or make it with: scratchbook sessions create --app APP --user USER --database {}",
+                quoted(&uri)
+            )
+        }
     })
+}
+
+/// Returns the URI of a file with these parameters.
+fn uri_of(path: &str, parameters: &str) -> String {
+    let separator = if parameters.is_empty() { "" } else { "?" };
+    format!("sqlite://{path}{separator}{parameters}")
 }

@@ -4,11 +4,10 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use clap::CommandFactory;
 use scratchbook::{Error, ErrorKind};
 use serde_json::json;
 
-use crate::args::{Cli, CompletionsArgs, ManArgs};
+use crate::args::{CompletionsArgs, ManArgs, command};
 use crate::failure::Failure;
 use crate::output::{Format, Output, visible};
 
@@ -18,7 +17,7 @@ const NAME: &str = "scratchbook";
 /// Prints a script that completes the command's options in a shell.
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), NAME, &mut script);
+    clap_complete::generate(args.shell, &mut command(), NAME, &mut script);
     Ok(io::stdout().write_all(&script)?)
 }
 
@@ -26,7 +25,7 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
 pub(crate) fn man(args: &ManArgs, out: &mut Output) -> Result<(), Failure> {
     let folder = &args.folder;
     fs::create_dir_all(folder).map_err(|e| unwritten(folder, e))?;
-    clap_mangen::generate_to(Cli::command(), folder).map_err(|e| unwritten(folder, e))?;
+    clap_mangen::generate_to(command(), folder).map_err(|e| unwritten(folder, e))?;
     let folder = folder.display().to_string();
     if out.format() == Format::Json {
         return Ok(out.json(&json!({"folder": folder}))?);

@@ -183,11 +183,26 @@ impl VerifyReport {
             }
     }
 
+    /// Returns the numbers of verified apps, users and sessions.
+    fn entries(&self) -> String {
+        let Self { apps, users, sessions, .. } = self;
+        format!("{}, {}, {}", plural(*apps, "app"), plural(*users, "user"), plural(*sessions, "session"))
+    }
+
     fn counts(&self) -> String {
-        let Self { apps, users, sessions, events, changes, .. } = self;
-        let (apps, users) = (plural(*apps, "app"), plural(*users, "user"));
-        let (sessions, events) = (plural(*sessions, "session"), plural(*events, "event"));
-        format!("{apps}, {users}, {sessions}, {events}, {} in logs", plural(*changes, "change"))
+        let Self { events, changes, .. } = self;
+        format!("{}, {}, {} in logs", self.entries(), plural(*events, "event"), plural(*changes, "change"))
+    }
+
+    /// Returns the line with the numbers. If something differs or is undecided, the line has no number of events, because
+    /// the events of such a session are not counted.
+    fn summary(&self) -> String {
+        let differences = plural(self.differences.len() as u64, "difference");
+        match (self.differences.len(), self.undecided.len()) {
+            (0, 0) => format!("verified {}", self.counts()),
+            (_, 0) => format!("checked {}: {differences}", self.entries()),
+            (_, open) => format!("checked {}: {differences}, {open} undecided", self.entries()),
+        }
     }
 
     fn print(self, out: &mut Output) -> Result<(), Failure> {
@@ -205,7 +220,7 @@ impl VerifyReport {
             }
             out.json(&report)?;
         } else {
-            out.line(format_args!("verified {}", self.counts()))?;
+            out.line(self.summary())?;
             if *unhashed > 0 {
                 let events = plural(*unhashed, "event");
                 out.line(format_args!("{events} without a running hash yet; 'scratchbook migrate' computes it"))?;

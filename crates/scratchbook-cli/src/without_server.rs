@@ -11,9 +11,9 @@ use crate::output::Output;
 pub(crate) mod config {
     use std::ffi::OsString;
 
-    use clap::Parser;
+    use clap::FromArgMatches;
 
-    use crate::args::Cli;
+    use crate::args::{self, Cli};
     use crate::failure::Failure;
 
     /// A setting of a server, which cannot be made.
@@ -31,7 +31,9 @@ pub(crate) mod config {
     }
 
     pub(crate) fn parse(arguments: &[OsString]) -> Result<(Cli, Vec<Setting>), ParseFailure> {
-        Cli::try_parse_from(arguments).map(|cli| (cli, Vec::new())).map_err(ParseFailure::Usage)
+        let parsed =
+            args::command().try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
+        parsed.map(|cli| (cli, Vec::new())).map_err(ParseFailure::Usage)
     }
 }
 

@@ -17,7 +17,6 @@ use tokio::net::TcpListener;
 
 use crate::access::{Access, Login};
 use crate::activity::Activity;
-use crate::adk::AdkError;
 use crate::answers::Budget;
 use crate::app_state::{AppState, Parts};
 use crate::apps::{Apps, Origin};
@@ -403,14 +402,14 @@ impl Server {
     }
 
     /// Returns the routes of the pages for people at `/` and below: the dev interface and the inspector. `/` redirects
-    /// a browser to the dev interface, or else to the inspector, or else to the documentation.
+    /// a browser to the dev interface, or else to the inspector, or else to the documentation. For every other client
+    /// it names the documentation and the inspector.
     fn pages(&self) -> Router<AppState> {
         let has_inspector = self.app_state.has_inspector;
         let inspector = if has_inspector { inspector::routes() } else { Router::new() };
         let front = if has_inspector { INSPECTOR } else { "/docs" };
         let root = async move |method: Method, headers: HeaderMap| {
-            // As in ADK, a client that is no browser gets 404.
-            browser::root(&method, &headers, front).ok_or_else(AdkError::not_found)
+            browser::root(&method, &headers, front).unwrap_or_else(|| adk::nothing_at_root(has_inspector))
         };
         inspector.merge(self.dev_ui.as_ref().map_or_else(|| Router::new().route("/", any(root)), DevUi::routes))
     }

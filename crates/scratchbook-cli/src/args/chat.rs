@@ -10,7 +10,7 @@ use super::{Address, AddressArgs, Within, named};
 pub(super) const CHAT_EXAMPLES: &str = "\
 Examples:
   scratchbook chat
-  scratchbook chat --model gemini-2.5-flash            # with its key in GOOGLE_API_KEY
+  scratchbook chat --model gemini-2.5-flash  # with its key in GOOGLE_API_KEY
   scratchbook chat --agent agents/shop/root_agent.yaml --model ollama::llama3
   scratchbook chat --agents agents --app shop --user ann --session s1
   scratchbook chat --last

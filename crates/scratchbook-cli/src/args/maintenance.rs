@@ -13,15 +13,16 @@ Examples:
   scratchbook watch --app shop
   scratchbook watch --app shop --user alice --prefix user:cart
   scratchbook watch --last
-  scratchbook watch --json --app shop --from beginning --until-idle > feed.jsonl
-  scratchbook watch --json --app shop --from \"$(tail -n 1 feed.jsonl | jq -r .cursor)\" --until-idle";
+  scratchbook watch --json -a shop --from beginning --until-idle > feed.jsonl
+  scratchbook watch --json -a shop --until-idle \\
+    --from \"$(tail -n 1 feed.jsonl | jq -r .cursor)\"";
 
 pub(super) const VERIFY_EXAMPLES: &str = "\
 Examples:
   scratchbook verify
   scratchbook verify --app shop
   scratchbook verify --session shop/alice/s1
-  scratchbook verify --session shop/alice/s1 --against 3f8a...  # the hash that verify has shown earlier
+  scratchbook verify --session shop/alice/s1 --against 3f8a...  # a noted hash
   scratchbook verify --hashes > hashes.txt";
 
 pub(super) const PRUNE_EXAMPLES: &str = "\

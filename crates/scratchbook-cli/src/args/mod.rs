@@ -1,5 +1,12 @@
 //! The arguments on the command line.
 
+/// Examples for the help of a command that takes keys. The last example has a key that begins with '-'.
+macro_rules! with_dashes {
+    ($examples:literal) => {
+        concat!($examples, "\n\nWrite a key or value that begins with '-' after '--', as in the last example.")
+    };
+}
+
 mod address;
 mod chat;
 #[cfg(feature = "serve")]
@@ -21,7 +28,7 @@ use std::convert::Infallible;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::failure::EXIT_CODES;
 
@@ -55,8 +62,40 @@ pub(crate) use without_server::{HealthArgs, NewTokenArgs, ServeArgs, TokenComman
 pub(crate) const DASHES: &str =
     "Write a key or value that begins with '-' after '--': scratchbook state set --app APP -- -dash=1";
 
+/// Examples of the command, which --help shows before the exit codes.
+const EXAMPLES: &str = "\
+Examples:
+  scratchbook chat
+  scratchbook serve --database agents.db
+  scratchbook sessions show --last";
+
 /// The heading of the options that every command has.
 const GLOBAL: &str = "Global options";
+
+/// The global options that only commands with a database use.
+const OF_DATABASE: &[&str] = &["database", "deadline", "schema", "keyring", "plain_values"];
+
+/// Commands, each with the global options that it ignores or refuses.
+const NOT_APPLICABLE: &[(&str, &[&str])] = &[
+    ("serve", &["schema"]),
+    ("health", &["database", "schema", "keyring", "plain_values"]),
+    ("new", OF_DATABASE),
+    ("demo", &["schema"]),
+    ("apps", &["schema"]),
+    ("token", OF_DATABASE),
+    ("users", &["schema"]),
+    ("watch", &["schema"]),
+    ("verify", &["schema"]),
+    ("prune", &["schema"]),
+    ("reseal", &["schema"]),
+    ("schema", &["schema"]),
+    ("migrate", &["schema", "keyring", "plain_values"]),
+    ("backup", &["schema", "keyring", "plain_values"]),
+    ("import", &["schema"]),
+    ("export", &["schema"]),
+    ("completions", OF_DATABASE),
+    ("man", OF_DATABASE),
+];
 
 /// Durable sessions and scoped state for AI agents.
 ///
@@ -68,7 +107,14 @@ const GLOBAL: &str = "Global options";
 /// together also name a session. Then --session must be the complete id: use this form in scripts. --app and --user
 /// without --session name a user, and --app alone names an app.
 #[derive(Debug, Parser)]
-#[command(name = "scratchbook", version, propagate_version = true, after_long_help = EXIT_CODES, max_term_width = 100)]
+#[command(
+    name = "scratchbook",
+    version,
+    propagate_version = true,
+    after_help = EXAMPLES,
+    after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"),
+    max_term_width = 100
+)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: GlobalOptions,
@@ -155,8 +201,18 @@ pub(crate) enum Command {
     ///
     /// Each run creates new sessions. If --database names a file, the file keeps the state of users and apps, so the
     /// next run starts with that state.
+    #[command(after_help = "\
+Examples:
+  scratchbook demo
+  scratchbook demo shopping-cart --database demo.db
+  scratchbook demo --list")]
     Demo(DemoArgs),
     /// Create, list, show, label, fork, rewind, expire and delete sessions
+    #[command(after_help = "\
+Examples:
+  scratchbook sessions list --app shop
+  scratchbook sessions show --last
+  scratchbook sessions delete shop/alice/s1")]
     Sessions {
         #[command(subcommand)]
         command: SessionsCommand,
@@ -166,19 +222,35 @@ pub(crate) enum Command {
     /// Name an app with --app, a user with --app and --user, and a session with --session or --last. If you name a
     /// session, its own keys have no prefix, keys of its user begin with user:, and keys of its app begin with app:. If
     /// you name a user or an app, write its keys without a prefix.
+    #[command(after_help = "\
+Examples:
+  scratchbook state get --last
+  scratchbook state set --session shop/alice/s1 step=2 user:theme=dark
+  scratchbook state history --app shop --user alice theme")]
     State {
         #[command(subcommand)]
         command: StateCommand,
     },
     /// List the apps in the database, each with its number of users and the time of its newest event
+    #[command(after_help = "\
+Examples:
+  scratchbook apps
+  scratchbook apps --database agents.db --json")]
     Apps,
     /// Create tokens with which clients log in to a server
+    #[command(after_help = "\
+Example:
+  scratchbook token new --name alice --app shop --user alice")]
     #[cfg_attr(not(feature = "serve"), command(hide = true))]
     Token {
         #[command(subcommand)]
         command: TokenCommand,
     },
     /// List and erase users
+    #[command(after_help = "\
+Examples:
+  scratchbook users list --app shop
+  scratchbook users erase --app shop --user alice")]
     Users {
         #[command(subcommand)]
         command: UsersCommand,
@@ -221,6 +293,9 @@ pub(crate) enum Command {
     #[command(after_help = maintenance::RESEAL_EXAMPLES)]
     Reseal(AddressArgs),
     /// Check schemas for state
+    #[command(after_help = "\
+Example:
+  scratchbook schema check shop.json --app shop")]
     Schema {
         #[command(subcommand)]
         command: SchemaCommand,
@@ -229,8 +304,15 @@ pub(crate) enum Command {
     ///
     /// Every command that opens a database also does this, unless the URI contains migrate=check or migrate=off. With
     /// --dry-run, the command only prints the SQL, which another database user can then run.
+    #[command(after_help = "\
+Examples:
+  scratchbook migrate --database agents.db
+  scratchbook migrate --database postgresql://me@db/agents --dry-run")]
     Migrate(MigrateArgs),
     /// Copy a SQLite database to a new file while it is in use
+    #[command(after_help = "\
+Example:
+  scratchbook backup --database agents.db backup.db")]
     Backup(BackupArgs),
     /// Import sessions and state from a google-adk database, or from a file written by export
     ///
@@ -240,16 +322,29 @@ pub(crate) enum Command {
     /// The command skips everything that the database already contains, so you can repeat an interrupted import. It
     /// reports and skips invalid rows; the exit code is then 1. During the import, no other program should write to the
     /// imported users and apps.
+    #[command(after_help = "\
+Examples:
+  scratchbook import --from jsonl shop.jsonl
+  scratchbook import --from adk-sqlite adk.db --database agents.db
+  scratchbook import --from adk-database postgresql://me@db/adk")]
     Import(ImportArgs),
     /// Export sessions, state and artifacts as JSON Lines, to a file or to standard output
     ///
     /// `scratchbook import --from jsonl` imports the exported file. A session that changes during the export may be
     /// missing from the file. To copy a SQLite database that is in use, use `scratchbook backup`.
+    #[command(after_help = "\
+Examples:
+  scratchbook export all.jsonl
+  scratchbook export --app shop shop.jsonl
+  scratchbook export --app shop --user alice > alice.jsonl")]
     Export(ExportArgs),
     /// Print a shell script for the completion of commands and options
     #[command(after_help = setup::COMPLETIONS_EXAMPLES)]
     Completions(CompletionsArgs),
     /// Write man pages, one for each command
+    #[command(after_help = "\
+Example:
+  scratchbook man ~/.local/share/man/man1")]
     Man(ManArgs),
 }
 
@@ -301,8 +396,16 @@ pub(crate) struct DemoArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum UsersCommand {
     /// List the users of an app, or of all apps, with the time of their newest event
+    #[command(after_help = "\
+Examples:
+  scratchbook users list
+  scratchbook users list --app shop --limit 20")]
     List(ListUsersArgs),
     /// Erase all data of a user, which cannot be undone: sessions, events, state, log and artifacts
+    #[command(after_help = "\
+Examples:
+  scratchbook users erase --app shop --user alice
+  scratchbook users erase --app shop --user alice --yes")]
     Erase(EraseArgs),
 }
 
@@ -356,6 +459,19 @@ impl Command {
             _ => None,
         }
     }
+}
+
+/// Returns the command. The help of a subcommand does not list the global options that do not apply to it.
+pub(crate) fn command() -> clap::Command {
+    let command = Cli::command();
+    let global: Vec<_> = command.get_arguments().cloned().collect();
+    command.mut_subcommands(|subcommand| {
+        let entry = NOT_APPLICABLE.iter().find(|(name, _)| *name == subcommand.get_name());
+        let ids = entry.map(|(_, ids)| *ids).unwrap_or_default();
+        let hidden = global.iter().filter(|arg| ids.contains(&arg.get_id().as_str()));
+        // A subcommand inherits only the global options that it does not define itself.
+        subcommand.args(hidden.map(|arg| arg.clone().hide(true)))
+    })
 }
 
 /// Parses a name. Refuses an empty name, which is probably an unset shell variable.

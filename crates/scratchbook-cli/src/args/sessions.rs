@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use scratchbook::{Error, Result};
 
 use super::values::{self, Label, PointInTime, Span};
-use super::{Address, AddressArgs, Assignments, DASHES, SessionArgs, named, parts};
+use super::{Address, AddressArgs, Assignments, SessionArgs, named, parts};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
@@ -12,7 +12,14 @@ pub(crate) enum SessionsCommand {
     ///
     /// Each KEY=VALUE sets a key in the initial state. A key that begins with user: or app: belongs to the user or the
     /// app.
-    #[command(after_help = DASHES)]
+    #[command(
+        override_usage = "scratchbook sessions create [OPTIONS] -a <APP> -u <USER> [KEY=VALUE]...",
+        after_help = with_dashes!("\
+Examples:
+  scratchbook sessions create --app shop --user alice
+  scratchbook sessions create -a shop -u alice -s s1 step=1 user:theme=dark
+  scratchbook sessions create -a shop -u alice -- -dash=1")
+    )]
     Create(CreateArgs),
     /// List the sessions of one app or of all apps, the most recently updated first
     #[command(after_help = "\
@@ -61,20 +68,29 @@ Examples:
   scratchbook sessions fork shop/alice/s1 --at 12 --id what-if")]
     Fork(ForkArgs),
     /// Change the title and the labels of a session, but not its update time
-    #[command(after_help = "\
+    #[command(
+        override_usage = "\
+scratchbook sessions update [OPTIONS] [SESSION]
+           <--title TEXT|--label KEY=VALUE|--remove-label KEY>...",
+        after_help = "\
 Examples:
-  scratchbook sessions update shop/alice/s1 --title 'Lost parcel' --label status=open
-  scratchbook sessions update shop/alice/s1 --title '' --remove-label status")]
+  scratchbook sessions update shop/alice/s1 --title 'Lost parcel'
+  scratchbook sessions update shop/alice/s1 --label status=open
+  scratchbook sessions update --last --title '' --remove-label status"
+    )]
     Update(UpdateArgs),
     /// Set the time at which a session expires
     ///
     /// A session behaves as if it were deleted from the moment it expires. `scratchbook prune --expired` frees the
     /// space of expired sessions.
-    #[command(after_help = "\
+    #[command(
+        override_usage = "scratchbook sessions expire [OPTIONS] <--in|--at|--never> [SESSION]",
+        after_help = "\
 Examples:
   scratchbook sessions expire shop/alice/s1 --in 30d
   scratchbook sessions expire shop/alice/s1 --at 2027-01-01T00:00:00Z
-  scratchbook sessions expire shop/alice/s1 --never")]
+  scratchbook sessions expire shop/alice/s1 --never"
+    )]
     Expire(ExpireArgs),
 }
 

@@ -14,7 +14,8 @@ Examples:
 
 pub(super) const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
-  scratchbook completions bash > ~/.local/share/bash-completion/completions/scratchbook
+  scratchbook completions bash \\
+    > ~/.local/share/bash-completion/completions/scratchbook
   scratchbook completions zsh > ~/.zfunc/_scratchbook
   scratchbook completions fish > ~/.config/fish/completions/scratchbook.fish";
 

@@ -2,40 +2,64 @@
 
 use clap::{Args, Subcommand};
 
-use super::{AddressArgs, DASHES, values};
+use super::{AddressArgs, values};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum StateCommand {
     /// Print the state of a session, a user or an app
     ///
     /// The state of a session includes the keys of its user and its app.
-    #[command(after_help = DASHES)]
+    #[command(after_help = with_dashes!("\
+Examples:
+  scratchbook state get --session shop/alice/s1
+  scratchbook state get --app shop --user alice --raw theme
+  scratchbook state get --app shop -- -dash"))]
     Get(GetArgs),
     /// Set keys in the state of a session, a user or an app
     ///
     /// Setting keys of a session appends an event to the session. A VALUE is JSON, such as 3, true, null or '["a"]'. A
     /// VALUE that is not valid JSON, such as hello, is a string. But a VALUE that begins with [, { or a double quote
     /// must be valid JSON, unless --string is given.
-    #[command(after_help = DASHES)]
+    #[command(after_help = with_dashes!("\
+Examples:
+  scratchbook state set --session shop/alice/s1 step=2 user:theme=dark
+  scratchbook state set --app shop --user alice limits='{\"max\": 3}'
+  scratchbook state set --app shop -- -dash=1"))]
     Set(SetArgs),
     /// Add to numbers atomically; a missing key counts as 0
     ///
     /// The sum of two integers is an integer. If it does not fit in 64 bits, the command fails.
-    #[command(after_help = DASHES)]
+    #[command(after_help = with_dashes!("\
+Examples:
+  scratchbook state increment --session shop/alice/s1 step
+  scratchbook state increment --app shop --user alice visits points=5
+  scratchbook state increment --app shop -- -dash=1"))]
     Increment(IncrementArgs),
     /// Append values to lists; a missing key counts as an empty list
     ///
     /// A VALUE is JSON or a string, as in `scratchbook state set`. To append several values to one key, repeat the key.
-    #[command(after_help = DASHES)]
+    #[command(after_help = with_dashes!("\
+Examples:
+  scratchbook state append --session shop/alice/s1 cart=book cart=pen
+  scratchbook state append --app shop --user alice seen='{\"item\": \"book\"}'
+  scratchbook state append --app shop -- -dash=1"))]
     Append(AppendArgs),
     /// Merge JSON objects into values with JSON Merge Patch (RFC 7386); null removes a member
     ///
     /// A missing key, or a value that is not an object, counts as an empty object. A PATCH that is not an object
     /// replaces the value.
-    #[command(after_help = DASHES)]
+    #[command(after_help = with_dashes!("\
+Examples:
+  scratchbook state merge --session shop/alice/s1 draft='{\"zip\": null}'
+  scratchbook state merge --app shop --user alice profile='{\"city\": \"Rome\"}'
+  scratchbook state merge --app shop -- -dash='{\"a\": 1}'"))]
     Merge(MergeArgs),
     /// Remove keys; missing keys are reported
-    #[command(after_help = DASHES)]
+    #[command(after_help = with_dashes!("\
+Examples:
+  scratchbook state unset --session shop/alice/s1 draft user:theme
+  scratchbook state unset --app shop --user alice theme
+  scratchbook state unset --app shop -- -dash"))]
     Unset(UnsetArgs),
     /// List keys and their values in pages, in the byte order of the keys
     #[command(after_help = "\

@@ -11,7 +11,7 @@ use super::values::{self, PointInTime};
 pub(super) const NEW_EXAMPLES: &str = "\
 Examples:
   scratchbook token new --name shop-backend --app shop --rights read,write,app
-  scratchbook token new --name alice --app shop --user alice --expires 2027-01-01
+  scratchbook token new --name alice -a shop -u alice --expires 2027-01-01
   scratchbook token new --name metrics --rights read";
 
 #[derive(Debug, Subcommand)]

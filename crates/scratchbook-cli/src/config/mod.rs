@@ -12,9 +12,9 @@ mod shown;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::FromArgMatches;
 
-use crate::args::Cli;
+use crate::args::{self, Cli};
 use crate::environment;
 use crate::failure::Failure;
 
@@ -29,24 +29,6 @@ const GLOBAL_VARIABLES: [(&str, &str); 4] = [
     ("deadline", environment::DEADLINE),
     ("keyring", environment::KEYRING),
     ("plain_values", environment::PLAIN_VALUES),
-];
-
-/// Commands, each with a global option that does not apply to it.
-const NOT_APPLICABLE: [(&str, &str); 14] = [
-    (SERVE, "schema"),
-    ("health", "database"),
-    ("health", "schema"),
-    ("health", "keyring"),
-    ("health", "plain_values"),
-    ("token", "database"),
-    ("token", "schema"),
-    ("token", "deadline"),
-    ("token", "keyring"),
-    ("token", "plain_values"),
-    ("migrate", "keyring"),
-    ("migrate", "plain_values"),
-    ("backup", "keyring"),
-    ("backup", "plain_values"),
 ];
 
 /// An error in the command line.
@@ -66,8 +48,7 @@ impl From<clap::Error> for ParseFailure {
 
 /// Parses the command line and, for a server, the environment and the config file. Returns a server's settings, too.
 pub(crate) fn parse(arguments: &[OsString]) -> Result<(Cli, Vec<Setting>), ParseFailure> {
-    let command = NOT_APPLICABLE.into_iter().fold(Cli::command(), |command, (name, id)| hide(command, name, id));
-    let command = command.mut_subcommand(SERVE, |serve| serve.mut_args(unless_empty));
+    let command = args::command().mut_subcommand(SERVE, |serve| serve.mut_args(unless_empty));
     let mut matches = command.clone().try_get_matches_from(arguments)?;
     let mut from_file = Vec::new();
     let file = matches.subcommand_matches(SERVE).map(|serve| serve.get_one::<PathBuf>("config").cloned());
@@ -82,13 +63,6 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<(Cli, Vec<Setting>), Parse
     }
     let settings = matches.subcommand_matches(SERVE).map(|serve| effective::settings(serve, &from_file));
     Ok((Cli::from_arg_matches(&matches)?, settings.unwrap_or_default()))
-}
-
-/// Hides a global option in the help of a command and its subcommands.
-fn hide(command: clap::Command, name: &str, id: &str) -> clap::Command {
-    // A command inherits only the global options that it does not define itself.
-    let hidden = command.get_arguments().find(|arg| arg.get_id() == id).map(|arg| arg.clone().hide(true));
-    command.mut_subcommand(name, |command| command.args(hidden))
 }
 
 /// Treats an empty variable as not set, since container files cannot leave a variable out.

@@ -55,12 +55,16 @@ fn databases_that_are_none_are_refused() {
 fn an_address_with_the_slashes_of_python_is_told_apart_from_a_full_path() {
     let fixture = Fixture::new();
     std::fs::write(fixture.path("here.db"), "").unwrap();
-    let mut list = scratchbook();
-    list.current_dir(fixture.folder.path()).args(["sessions", "list", "-a", "app", "-d", "sqlite:///here.db"]);
-    assert_eq!(
-        fails(3, list),
-        "error: there is no database /here.db; the file here.db in this folder is sqlite://here.db, with two slashes\n"
-    );
+    for parameters in ["", "?mode=ro"] {
+        let mut list = scratchbook();
+        list.current_dir(fixture.folder.path()).args(["sessions", "list", "-a", "app"]);
+        list.args(["-d", &format!("sqlite:///here.db{parameters}")]);
+        let right = format!("sqlite://here.db{parameters}, with two slashes");
+        assert_eq!(
+            fails(3, list),
+            format!("error: there is no database /here.db; the file here.db in this folder is {right}\n")
+        );
+    }
 }
 
 #[test]

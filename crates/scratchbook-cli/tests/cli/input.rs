@@ -76,7 +76,17 @@ fn a_database_that_cannot_be_made_is_not_offered_to_be_made() {
         command.current_dir(folder.path()).args(["sessions", "list", "-d", path]);
         fails(3, command)
     };
-    assert!(missing("a.db").contains("or make it with: scratchbook sessions create"));
+    let create = "or make it with: scratchbook sessions create --app APP --user USER --database";
+    for (path, uri) in [
+        ("a.db", "sqlite://a.db"),
+        ("a.db?mode=ro", "sqlite://a.db"),
+        ("a.db?synchronous=normal", "'sqlite://a.db?synchronous=normal'"),
+        ("a.db?synchronous=normal&mode=rw&lock_timeout_ms=9", "'sqlite://a.db?synchronous=normal&lock_timeout_ms=9'"),
+        ("my notes.db", "'sqlite://my notes.db'"),
+    ] {
+        let said = missing(path);
+        assert!(said.ends_with(&format!("{create} {uri}\n")), "{path}: {said}");
+    }
     let said = missing("no/a.db");
     assert!(said.contains("and no directory") && !said.contains("sessions create"), "{said}");
 }

@@ -8,6 +8,7 @@ mod chat;
 mod demo;
 mod failures;
 mod google_adk;
+mod help;
 mod input;
 mod jsonl;
 mod keyring;

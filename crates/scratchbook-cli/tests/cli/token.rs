@@ -35,15 +35,6 @@ fn a_token_that_has_ended_already_is_refused() {
 }
 
 #[test]
-fn help_has_no_options_that_mean_nothing_here() {
-    let fixture = Fixture::empty();
-    let help = fixture.text(&["token", "new", "--help"]);
-    assert!(help.contains("--json") && !help.contains("--database") && !help.contains("--schema"), "{help}");
-    let help = fixture.text(&["serve", "--help"]);
-    assert!(help.contains("--database") && !help.contains("--schema"), "{help}");
-}
-
-#[test]
 fn rights_that_there_are_not_are_refused() {
     let said = Fixture::empty().fails(2, &["token", "new", "--name", "a", "--rights", "read,all"]);
     assert!(said.contains("there is no right 'all'; there are read, write, app, admin"), "{said}");

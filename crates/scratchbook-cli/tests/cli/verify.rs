@@ -52,6 +52,11 @@ fn what_was_changed_by_hand_is_found_and_named() {
     let (out, err) = (String::from_utf8(done.stdout).unwrap(), String::from_utf8(done.stderr).unwrap());
     assert_eq!(out.lines().filter(|line| line.starts_with("differs  ")).count(), 6, "{out}");
     assert!(err.contains("6 differences"), "{err}");
+    // The session of f cannot be read.
+    assert_eq!(out.lines().last(), Some("checked 1 app, 6 users, 5 sessions: 6 differences"), "{out}");
+    let done = output(fixture.command(&["verify", "-s", "shop/a/s"]));
+    let out = String::from_utf8(done.stdout).unwrap();
+    assert_eq!(out.lines().last(), Some("checked 0 apps, 0 users, 1 session: 1 difference"), "{out}");
 }
 
 #[test]

@@ -26,7 +26,7 @@ use crate::app_state::AppState;
 pub(crate) use apps::no_app;
 pub(crate) use document::document;
 pub(crate) use error::AdkError;
-pub(crate) use paths::{Paths, method_not_allowed};
+pub(crate) use paths::{Paths, method_not_allowed, nothing_at_root};
 pub(crate) use shape::hide_internal;
 
 /// Returns the routes.

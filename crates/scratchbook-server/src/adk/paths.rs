@@ -1,6 +1,5 @@
 //! Answers requests for unknown paths, and for methods that a path does not support.
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{MatchedPath, OriginalUri, Request};
 use axum::http::request::Parts;
@@ -8,11 +7,13 @@ use axum::http::uri::Scheme;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use axum::{Json, Router};
 use serde_json::json;
 use tower::ServiceExt;
 
 use super::AdkError;
 use crate::app_state::AppState;
+use crate::surface::INSPECTOR;
 
 /// Knows which paths exist, and answers requests to any other path.
 #[derive(Clone, Debug)]
@@ -58,6 +59,16 @@ fn location(parts: &Parts) -> Option<HeaderValue> {
     let scheme = parts.extensions.get::<Scheme>().or(uri.scheme()).map_or("http", Scheme::as_str);
     let origin = host.map(|host| format!("{scheme}://{host}")).unwrap_or_default();
     HeaderValue::try_from(format!("{origin}{path}{query}")).ok()
+}
+
+/// Answers a request to `/` by a client that is no browser. As in ADK, the status is 404. The answer also names the page
+/// that describes the API and, if it is served, the inspector.
+pub(crate) fn nothing_at_root(has_inspector: bool) -> Response {
+    let mut body = json!({"detail": "Not Found", "docs": "/docs"});
+    if has_inspector {
+        body["inspector"] = INSPECTOR.into();
+    }
+    (StatusCode::NOT_FOUND, Json(body)).into_response()
 }
 
 /// Refuses HEAD, which axum would answer as GET.

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use axum::Extension;
 use axum::extract::State;
 use maud::{Markup, html};
-use scratchbook::session::{ListSessionsConfig, StateOwner};
-use scratchbook::{ErrorKind, Result, Session};
+use scratchbook::session::{ListSessionsConfig, ListStateConfig, StateOwner};
+use scratchbook::{ErrorKind, Result, Session, SessionKey};
 use serde::Deserialize;
 
 use super::page::{Page, Query};
@@ -91,10 +91,25 @@ async fn names(app_state: &AppState, caller: &Caller, after: &str) -> Result<(Ve
 }
 
 /// Returns whether a caller may see an app with data. A caller that is restricted to a user sees only apps in which
-/// this user has a session.
+/// this user has a session, a key or an artifact.
 async fn is_shown(app_state: &AppState, caller: &Caller, app_name: &str) -> Result<bool> {
-    Ok(caller.reaches_app(app_name)
-        && (caller.user().is_none() || latest(app_state, caller, app_name).await?.is_some()))
+    if !caller.reaches_app(app_name) {
+        return Ok(false);
+    }
+    let Some(user_id) = caller.user() else { return Ok(true) };
+    Ok(latest(app_state, caller, app_name).await?.is_some() || has_own_data(app_state, app_name, user_id).await?)
+}
+
+/// Returns whether a user has a key or an artifact outside of sessions.
+async fn has_own_data(app_state: &AppState, app_name: &str, user_id: &str) -> Result<bool> {
+    let store = &app_state.store;
+    let one_key = ListStateConfig::default().with_page_size(1).with_page_bytes(1);
+    let page = store.sessions.list_state(&StateOwner::user(app_name, user_id)?, &one_key).await?;
+    if !page.values.is_empty() {
+        return Ok(true);
+    }
+    // All sessions of the user list these artifacts, so the session need not exist.
+    Ok(!store.artifacts.list_artifacts(&SessionKey::new(app_name, user_id, "-")?).await?.is_empty())
 }
 
 async fn latest(app_state: &AppState, caller: &Caller, app_name: &str) -> Result<Option<Session>> {

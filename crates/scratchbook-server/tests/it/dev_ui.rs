@@ -69,8 +69,7 @@ async fn nothing_beside_the_interface_is_served() {
 #[tokio::test]
 async fn without_the_interface_none_of_its_routes_is_there() {
     let client = Client::memory().await;
-    for path in ["/", "/dev-ui", "/dev-ui/", "/config/telemetry", "/dev/apps/demo/build_graph", "/dev/apps/demo/tests"]
-    {
+    for path in ["/dev-ui", "/dev-ui/", "/config/telemetry", "/dev/apps/demo/build_graph", "/dev/apps/demo/tests"] {
         assert_eq!(client.get(path).await, (404, json!({"detail": "Not Found"})), "{path}");
     }
 }

@@ -2,7 +2,10 @@
 
 use axum::Router;
 use axum::http::Method;
-use scratchbook::{CreateSessionConfig, Store, connect};
+use scratchbook::content::Part;
+use scratchbook::session::StateOwner;
+use scratchbook::state::StateDelta;
+use scratchbook::{CreateSessionConfig, SessionKey, Store, connect};
 use scratchbook_server::{Login, NewToken, Right, Server};
 
 use crate::security::reach::routes::{OF_INSPECTOR, path};
@@ -104,6 +107,38 @@ async fn a_token_of_a_user_sees_nothing_of_others() {
     }
     let found = guarded.page("/inspector/apps/shop?find=b-1", &token).await;
     assert!(!found.text().contains("/users/bob"), "{}", found.text());
+}
+
+#[tokio::test]
+async fn an_app_without_sessions_is_listed_for_those_whose_data_it_has() {
+    let store = store().await;
+    let key = || StateDelta::new().with("theme", "dark").unwrap();
+    for owner in [
+        StateOwner::app("motd").unwrap(),
+        StateOwner::user("alices-key", "alice").unwrap(),
+        StateOwner::user("bobs-key", "bob").unwrap(),
+    ] {
+        store.sessions.put_state(&owner, key(), "till".into()).await.unwrap();
+    }
+    for (app, user) in [("alices-file", "alice"), ("bobs-file", "bob")] {
+        let session = SessionKey::new(app, user, "-").unwrap();
+        store.artifacts.save_artifact(&session, "user:a.txt", Part::text("a"), Default::default()).await.unwrap();
+    }
+    let all = ["alices-file", "alices-key", "bank", "bobs-file", "bobs-key", "motd", "shop"];
+    for (token, listed) in [
+        (NewToken::new("any").with_rights([Right::Read]), &all[..]),
+        (
+            NewToken::new("alice").with_rights([Right::Read]).with_user("alice"),
+            &["alices-file", "alices-key", "bank", "shop"],
+        ),
+        (NewToken::new("bob").with_rights([Right::Read]).with_user("bob"), &["bobs-file", "bobs-key", "shop"]),
+    ] {
+        let (guarded, token) = guarded_on(store.clone(), token).await;
+        let apps = guarded.page("/inspector", &token).await;
+        let cards = apps.text().split("href=\"/inspector/apps/").skip(1).map(|rest| rest.split('"').next().unwrap());
+        assert_eq!(cards.collect::<Vec<_>>(), listed, "{}", apps.text());
+        assert!(apps.text().contains("no sessions yet"), "{}", apps.text());
+    }
 }
 
 #[tokio::test]

@@ -19,7 +19,11 @@ async fn a_browser_is_led_to_the_inspector_and_a_program_is_not() {
     let client = shop().await;
     let answer = page(&client, "/").await;
     assert_eq!((answer.status, answer.header("location")), (303, Some("/inspector")));
-    assert_eq!(client.get("/").await, (404, json!({"detail": "Not Found"})));
+    let named = json!({"detail": "Not Found", "docs": "/docs", "inspector": "/inspector"});
+    assert_eq!(client.get("/").await, (404, named));
+    for path in ["/docs", "/inspector"] {
+        assert_eq!(client.send("GET", path, None).await.status, 200, "{path}");
+    }
     let posted = client.request(Request::post("/").header("accept", "text/html").body(Body::empty()).unwrap()).await;
     assert_eq!(posted.status, 404);
 }
@@ -28,6 +32,7 @@ async fn a_browser_is_led_to_the_inspector_and_a_program_is_not() {
 async fn the_inspector_can_be_left_out() {
     let client = Client::with(|server| server.without_inspector()).await;
     assert_eq!(page(&client, "/").await.header("location"), Some("/docs"));
+    assert_eq!(client.get("/").await, (404, json!({"detail": "Not Found", "docs": "/docs"})));
     for path in ["/inspector", "/inspector/", "/inspector/apps/shop", "/inspector/assets/inspector.css"] {
         assert_eq!(page(&client, path).await.status, 404, "{path}");
     }

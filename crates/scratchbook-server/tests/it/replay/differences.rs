@@ -62,6 +62,7 @@ const NOTHING_LEFT: &str = "a refused artifact leaves nothing behind";
 const VARY: &str = "whether a failure is shown to a page depends on its origin as well";
 const ALLOW: &str = "whatever OPTIONS is answered with, it names the methods of the path";
 const MEMORY: &str = "there is no long-term memory, and the answer says so";
+const ROOT: &str = "a client at the server's address learns where the API is described";
 const TEMP: &str = "temp: keys are shown to no one";
 
 const DOC_0: &str = r#""scratchbook://apps/demo/users/u1/sessions/s-2/artifacts/doc.txt/versions/0""#;
@@ -79,6 +80,8 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         change: Set("/body", r#"{"version": "<text>", "language": "rust", "language_version": "<text>"}"#),
     },
     Difference { exchange: 10, why: NO_PATHS, change: Set("/body/detail", NO_APP) },
+    Difference { exchange: 12, why: ROOT, change: Add("/body", "docs", "/docs") },
+    Difference { exchange: 12, why: ROOT, change: Add("/body", "inspector", "/inspector") },
     Difference { exchange: 44, why: ORDER, change: Order("/body/events", &[1, 0]) },
     Difference {
         exchange: 45,

@@ -236,7 +236,8 @@ async fn the_root_leads_a_browser_to_the_inspector_and_no_other_client() {
     assert_eq!((answer.status, answer.header("location")), (303, Some("/inspector")));
     for headers in [&[][..], &[("accept", "*/*")]] {
         let answer = get(&open, "/", headers).await;
-        assert_eq!((answer.status, answer.text.as_str()), (404, r#"{"detail":"Not Found"}"#));
+        let expected = r#"{"detail":"Not Found","docs":"/docs","inspector":"/inspector"}"#;
+        assert_eq!((answer.status, answer.text.as_str()), (404, expected));
     }
     assert_eq!(send(&open, Method::POST, "/", &html, "").await.status, 404);
     let (guarded, _, _files) = guarded().await;
