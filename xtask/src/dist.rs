@@ -96,7 +96,7 @@ fn executable() -> String {
 /// Builds the command and packs it. Returns the name of the folder in the archive.
 fn archive(options: &Options) -> Result<String, Stop> {
     let Options { profile, target, .. } = options;
-    let words = ["build", "--locked", "--bin", "scratchbook", "--profile", profile];
+    let words = ["build", "--bin", "scratchbook", "--profile", profile];
     let mut build = if profile == "dev" { checked(&words) } else { cargo(&words) };
     if profile == "dev" {
         // The arguments are those of the tests' build, so that nothing is built again.

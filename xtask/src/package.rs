@@ -66,16 +66,7 @@ fn tests() -> Result<(), Stop> {
 
 /// Assembles the package by hand: its Python files, the library beside them, and the metadata.
 fn place() -> Result<(), Stop> {
-    run(&mut checked(&[
-        "build",
-        "--quiet",
-        "--locked",
-        "--workspace",
-        "--all-features",
-        "--lib",
-        "--bin",
-        "with-servers",
-    ]))?;
+    run(&mut checked(&["build", "--quiet", "--workspace", "--all-features", "--lib", "--bin", "with-servers"]))?;
     empty(&[SITE])?;
     let package = site().join("scratchbook");
     copy_files(&root().join("bindings/python/python/scratchbook"), &package)?;
@@ -273,7 +264,7 @@ pub(crate) fn empty(folders: &[&str]) -> Result<(), Stop> {
 /// Returns the program that runs a command with the addresses of servers. The program is built with the features of the
 /// workspace, like the tests: `cargo run` would build `ring` and others again with fewer features.
 fn with_servers() -> Result<Command, Stop> {
-    run(&mut checked(&["build", "--quiet", "--locked", "--workspace", "--all-features", "--bin", "with-servers"]))?;
+    run(&mut checked(&["build", "--quiet", "--workspace", "--all-features", "--bin", "with-servers"]))?;
     Ok(program(steps::built(&[]).join("with-servers")))
 }
 

@@ -157,7 +157,7 @@ fn doc_tests(scope: &Scope, skip: &[String]) -> Result<Option<Job>, Stop> {
     if libraries.is_empty() {
         return Ok(None);
     }
-    let mut command = checked(&["test", "--locked", "--all-features", "--doc", "--no-fail-fast"]);
+    let mut command = checked(&["test", "--all-features", "--doc", "--no-fail-fast"]);
     match scope {
         // Cargo fails for a package that has no library.
         Scope::Part(_) => command.args(libraries.iter().flat_map(|package| ["--package", &package.name])),
