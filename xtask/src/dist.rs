@@ -79,11 +79,13 @@ pub(crate) fn make(options: &Options) -> Result<(), Stop> {
             Part::Archive => use_command(&unpacked(&archive(options)?)?)?,
             Part::Wheel => {
                 package::wheel(FOLDER, &options.profile)?;
-                let programs = package::installed_from(FOLDER)?;
-                use_command(&programs.join(executable()))?;
+                use_command(&package::installed_from(FOLDER)?.join(executable()))?;
             }
-            // The source package is tested by the step `source`.
-            Part::Source => package::source_into(FOLDER)?,
+            Part::Source => {
+                package::source_into(FOLDER)?;
+                let wheel = package::wheel_of_source(FOLDER)?;
+                use_command(&package::installed_from(wheel)?.join(executable()))?;
+            }
         }
     }
     sums()

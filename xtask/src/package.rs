@@ -13,12 +13,12 @@ use crate::{python, servers, steps};
 /// The folders of the built wheel and of its unpacked files, so that the tests change no installed Python.
 const WHEELS: &str = "target/package/wheels";
 const SITE: &str = "target/package/site";
-/// The folders of the source package, of its unpacked files and of its build.
-const SOURCE: &str = "target/package/source";
+/// The folders of the wheel that is built from the source package, and of this build.
 const FROM_SOURCE: &str = "target/package/from-source";
 const BUILD: &str = "target/package/build";
-/// A program that fails if an installed package does not work.
-const USED: &str = "from scratchbook import *; wait(SessionService('memory:').open())";
+/// A program that fails if an installed package does not work. Without google-adk, the names that need it do not exist,
+/// so other names are used.
+const USED: &str = "from scratchbook import SessionService, wait; wait(SessionService('memory:').open())";
 /// The profile of Cargo for shipped files.
 pub(crate) const SHIPPED: &str = "dist";
 /// The environment in which the shipped wheel is installed, and zig, which builds the wheel for older systems.
@@ -117,28 +117,25 @@ fn import_by(mut tests: Command) -> Result<(), Stop> {
     run(&mut tests)
 }
 
-/// Runs the step `source`: builds from the source package alone, as pip does if there is no wheel.
-pub(crate) fn source() -> Result<(), Stop> {
-    python::install()?;
-    empty(&[SOURCE, FROM_SOURCE, BUILD])?;
-    source_into(SOURCE)?;
-    let mut build = pip_into(FROM_SOURCE, SOURCE);
-    build.args(["--no-binary", "scratchbook", "--no-build-isolation", "--no-cache-dir"]);
+/// Builds a wheel from the source package of a folder alone, as pip does if there is no wheel. Returns the folder of the
+/// wheel. The build is unoptimized, because the profile does not change what the source package contains.
+pub(crate) fn wheel_of_source(folder: &str) -> Result<&'static str, Stop> {
+    let python = python::with_maturin()?;
+    empty(&[FROM_SOURCE, BUILD])?;
+    let mut build = program(&python);
+    build.args(["-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]);
+    build.args(["--no-index", "--find-links", folder, "--wheel-dir", FROM_SOURCE]);
+    build.args(["--no-binary", "scratchbook", "--no-build-isolation", "--no-cache-dir", "scratchbook"]);
     // The package's files have old times. In a shared folder, Cargo would take earlier builds of other sources for
     // current ones.
     build.env("CARGO_TARGET_DIR", root().join(BUILD)).env("MATURIN_PEP517_ARGS", "--profile dev");
     // pip looks for maturin in `PATH`.
     let found = env::var_os("PATH").unwrap_or_default();
-    let path = python::interpreter().parent().map(Path::to_owned).into_iter().chain(env::split_paths(&found));
+    let path = python.parent().map(Path::to_owned).into_iter().chain(env::split_paths(&found));
     build.env("PATH", env::join_paths(path).map_err(|error| Stop::Failed(error.to_string()))?);
     run(&mut build)?;
     empty(&[BUILD])?;
-    run_from(FROM_SOURCE)
-}
-
-/// Uses the package that is unpacked in a folder.
-fn run_from(folder: &str) -> Result<(), Stop> {
-    run(program(python::interpreter()).args(["-c", USED]).env("PYTHONPATH", root().join(folder)))
+    Ok(FROM_SOURCE)
 }
 
 /// Builds the wheel for other machines into a folder. With the profile for shipped files, the wheel runs on older
@@ -182,9 +179,7 @@ pub(crate) fn installed_from(folder: &str) -> Result<PathBuf, Stop> {
     let mut pip = program(&python);
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]);
     run(pip.args(["--no-index", "--find-links", folder, "scratchbook"]))?;
-    // Without google-adk, the names that need it do not exist, so other names are used.
-    let used = "from scratchbook import SessionService, wait; wait(SessionService('memory:').open())";
-    run(program(&python).args(["-c", used]))?;
+    run(program(&python).args(["-c", USED]))?;
     Ok(python.parent().map(Path::to_path_buf).unwrap_or_default())
 }
 
@@ -242,7 +237,7 @@ fn maturin(python: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// Unpacks the package into a folder, from a wheel or source package in another folder.
+/// Unpacks the package into a folder, from a wheel in another folder.
 fn pip_into(folder: &str, from: &str) -> Command {
     let mut command = program(python::interpreter());
     command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]);

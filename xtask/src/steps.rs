@@ -159,10 +159,9 @@ pub(crate) fn full() -> Vec<Step> {
             "an older build and this one read and write one database at the same time",
             versions::beside_old,
         ),
-        Step::new("dist", "the archive, the wheel and the source package, unpacked, installed and run", || {
+        Step::new("dist", "the archive, the wheel and the source package: each is made, installed and used", || {
             dist::make(&dist::Options::default())
         }),
-        Step::new("source", "the Python package builds from its source package alone", package::source),
         Step::new("old-adk", "import_adk with older versions of google-adk", package::beside_old),
         Step::new("suites", "google-adk's own tests on the Python package", package::suites),
         bench(&[]),
