@@ -162,7 +162,7 @@ pub(crate) fn full() -> Vec<Step> {
         Step::new("dist", "the archive, the wheel and the source package: each is made, installed and used", || {
             dist::make(&dist::Options::default())
         }),
-        Step::new("old-adk", "import_adk with older versions of google-adk", package::beside_old),
+        Step::new("old-adk", "import_adk with older versions of google-adk, from 1.28 to 2.1", package::beside_old),
         Step::new("suites", "google-adk's own tests on the Python package", package::suites),
         bench(&[]),
         serve_bench(),
