@@ -12,9 +12,6 @@ use crate::step::Stop;
 const REQUIREMENTS: &str = "crates/scratchbook-cli/tests/google_adk/requirements.txt";
 /// The environment variable with the path of the user's own Python, in which the packages are installed.
 const VARIABLE: &str = "SCRATCHBOOK_TEST_PYTHON";
-/// Options of pip for the environments of tests. Tests import few of the modules, and Python compiles a module when it is
-/// first imported. Other systems in benchmarks are compiled in advance, as their users have them.
-const FOR_TESTS: [&str; 1] = ["--no-compile"];
 /// The words in the names of the tests that need Python.
 const WORDS: [&str; 3] = ["google_adk", "schemathesis", "generated_client"];
 
@@ -26,7 +23,7 @@ const BESIDE_OLD: &str =
 pub(crate) fn with_google_adk(version: &str) -> Result<PathBuf, Stop> {
     let folder = root().join(format!("target/python-google-adk-{version}"));
     let requirements = format!("google-adk=={version}\n{BESIDE_OLD}");
-    ensure(&folder, &requirements, &FOR_TESTS).map_err(|stop| match stop {
+    ensure(&folder, &requirements, for_tests()).map_err(|stop| match stop {
         Stop::Failed(why) => Stop::LeftOut(format!("google-adk {version} could not be installed: {why}")),
         left_out => left_out,
     })
@@ -44,6 +41,14 @@ pub(crate) fn with_package(package: &str) -> Result<PathBuf, Stop> {
 /// Returns a Python with the packages of a list. Makes its environment in this folder if it does not exist.
 pub(crate) fn with_requirements(folder: &Path, requirements: &str) -> Result<PathBuf, Stop> {
     ensure(folder, requirements, &[])
+}
+
+/// Returns options of pip for the environments of tests. Tests import few of the modules, and Python compiles a module
+/// when it is first imported. If Python may not keep the result, it would compile again in each process. Other systems in
+/// benchmarks are compiled in advance, as their users have them.
+fn for_tests() -> &'static [&'static str] {
+    let is_kept = std::env::var_os("PYTHONDONTWRITEBYTECODE").is_none_or(|value| value.is_empty());
+    if is_kept { &["--no-compile"] } else { &[] }
 }
 
 fn ensure(folder: &Path, requirements: &str, options: &[&str]) -> Result<PathBuf, Stop> {
@@ -74,7 +79,7 @@ pub(crate) fn install() -> Result<(), Stop> {
     }
     let requirements = fs::read_to_string(root().join(REQUIREMENTS))
         .map_err(|error| Stop::Failed(format!("{REQUIREMENTS}: {error}")))?;
-    ensure(&folder(), &requirements, &FOR_TESTS).map(drop).map_err(|stop| match stop {
+    ensure(&folder(), &requirements, for_tests()).map(drop).map_err(|stop| match stop {
         Stop::Failed(why) | Stop::LeftOut(why) => Stop::LeftOut(format!(
             "{why}. It takes Python 3.10 or newer with venv (on Debian and Ubuntu: python3-venv) and the package index \
              of pip; or set {VARIABLE} to a Python that has what {REQUIREMENTS} lists. Until then the tests with \
