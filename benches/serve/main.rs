@@ -2,8 +2,8 @@
 //! as wrk counts them, in interleaved rounds of one run. Also measures the time of a start, and the time to the first
 //! byte of a run.
 //!
-//! It needs the binary (`cargo build --profile bench -p scratchbook-cli`, or a path in `SCRATCHBOOK_BINARY`), wrk, and
-//! the Python that `cargo xtask test --step python` makes. `cargo xtask bench serve` provides all of them. Each
+//! It needs the binary (`cargo build --locked --profile bench -p scratchbook-cli`, or a path in `SCRATCHBOOK_BINARY`),
+//! wrk, and the Python that `cargo xtask test --step python` makes. `cargo xtask bench serve` provides all of them. Each
 //! measurement in a round takes `SCRATCHBOOK_BENCH_SECONDS` seconds, by default 5.
 #![allow(
     clippy::unwrap_used,

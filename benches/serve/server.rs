@@ -30,7 +30,7 @@ pub(crate) fn binary() -> PathBuf {
     let binary = binary.unwrap_or_else(|| root().join("target/release/scratchbook"));
     assert!(
         binary.is_file(),
-        "there is no {}; cargo build --profile bench -p scratchbook-cli makes it",
+        "there is no {}; cargo build --locked --profile bench -p scratchbook-cli makes it",
         binary.display()
     );
     binary

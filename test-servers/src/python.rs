@@ -24,6 +24,6 @@ pub fn python() -> Result<PathBuf> {
     Err(Error::new(format!(
         "this test needs a Python with google-adk. Either make one with: cargo xtask test --step python, or set \
          {PYTHON_VARIABLE} to one that has what crates/scratchbook-cli/tests/google_adk/requirements.txt lists, or leave such \
-         tests out: cargo test -- --skip google_adk"
+         tests out: cargo test --locked -- --skip google_adk"
     )))
 }

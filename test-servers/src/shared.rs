@@ -55,7 +55,7 @@ fn advice(error: &Error, package: &str, variable: &str, filter: &str) -> Error {
     Error::new(format!(
         "{error}\nThis test needs a database server. Either install one (on Debian or Ubuntu: apt-get install {package}; \
          it need not run), or set {variable} to the URI of one where the tests may create and drop what they like, \
-         or leave such tests out: cargo test -- --skip {filter}"
+         or leave such tests out: cargo test --locked -- --skip {filter}"
     ))
 }
 

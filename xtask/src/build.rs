@@ -89,7 +89,7 @@ pub(crate) struct TestProgram {
 
 /// Builds libraries, programs, tests, examples and benches of a scope, and prints every warning and error.
 pub(crate) fn build(scope: &Scope) -> Result<Build, Stop> {
-    let mut command = checked(&["test", "--locked", "--all-features", "--all-targets", "--no-run"]);
+    let mut command = checked(&["test", "--all-features", "--all-targets", "--no-run"]);
     let messages = messages(command.args(["--message-format", "json"]).args(scope.built()))?;
     let mut programs: Vec<_> = messages.iter().filter_map(test_program).collect();
     programs.retain(|program| scope.names(&program.package));

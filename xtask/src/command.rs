@@ -11,10 +11,19 @@ pub(crate) fn root() -> PathBuf {
     own.parent().unwrap_or(own).to_path_buf()
 }
 
-/// Returns a call of `cargo` with these arguments.
+/// The subcommands of Cargo that read a lock file. They get `--locked`, so that no step changes a version.
+const READS_LOCK: [&str; 9] = ["bench", "build", "doc", "install", "metadata", "run", "rustc", "test", "tree"];
+
+/// Returns a call of `cargo` with these arguments, and with `--locked` if it reads a lock file.
 pub(crate) fn cargo<S: AsRef<str>>(arguments: &[S]) -> Command {
     let mut command = program(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
-    command.args(arguments.iter().map(AsRef::as_ref));
+    let words: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
+    let (subcommand, rest) = words.split_at(words.len().min(1));
+    command.args(subcommand);
+    if subcommand.iter().any(|name| READS_LOCK.contains(name)) && !rest.contains(&"--locked") {
+        command.arg("--locked");
+    }
+    command.args(rest);
     command
 }
 
@@ -90,7 +99,14 @@ mod tests {
     fn a_command_is_shown_as_one_would_type_it() {
         let mut command = cargo(&["doc", "--no-deps"]);
         command.env("RUSTDOCFLAGS", "-D warnings");
-        assert_eq!(show(&command), "RUSTDOCFLAGS='-D warnings' cargo doc --no-deps");
+        assert_eq!(show(&command), "RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps");
+    }
+
+    #[test]
+    fn a_command_that_reads_a_lock_file_does_not_change_it() {
+        assert_eq!(show(&cargo(&["test", "--", "--ignored"])), "cargo test --locked -- --ignored");
+        assert_eq!(show(&cargo(&["bench", "--locked", "a"])), "cargo bench --locked a");
+        assert_eq!(show(&cargo(&["fmt", "--all"])), "cargo fmt --all");
     }
 
     #[test]

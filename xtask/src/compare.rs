@@ -66,7 +66,7 @@ impl Task {
 /// Builds the harness, its runner and the command, and returns a call of the harness.
 fn built_harness() -> Result<Command, Stop> {
     let packages = ["-p", "scratchbook-compare", "-p", "scratchbook-cli", "--features", "scratchbook-cli/full"];
-    run(cargo(&["build", "--locked"]).args(PROFILE).args(packages))?;
+    run(cargo(&["build"]).args(PROFILE).args(packages))?;
     Ok(program(built(&PROFILE).join("compare")))
 }
 
@@ -152,7 +152,7 @@ impl Peer {
             return Ok((run, place));
         } else if self.folder.join("Cargo.toml").is_file() {
             let manifest = self.folder.join("Cargo.toml");
-            let mut build = cargo(&["build", "--release", "--locked", "--quiet", "--manifest-path"]);
+            let mut build = cargo(&["build", "--release", "--quiet", "--manifest-path"]);
             // A peer is not part of the workspace, and not checked by clippy.
             build.arg(manifest).arg("--target-dir").arg(&place).env_remove("RUSTC_WORKSPACE_WRAPPER");
             crate::command::run(&mut build)?;

@@ -79,11 +79,13 @@ pub(crate) fn make(options: &Options) -> Result<(), Stop> {
             Part::Archive => use_command(&unpacked(&archive(options)?)?)?,
             Part::Wheel => {
                 package::wheel(FOLDER, &options.profile)?;
-                let programs = package::installed_from(FOLDER)?;
-                use_command(&programs.join(executable()))?;
+                use_command(&package::installed_from(FOLDER)?.join(executable()))?;
             }
-            // The source package is tested by the step `source`.
-            Part::Source => package::source_into(FOLDER)?,
+            Part::Source => {
+                package::source_into(FOLDER)?;
+                let wheel = package::wheel_of_source(FOLDER)?;
+                use_command(&package::installed_from(wheel)?.join(executable()))?;
+            }
         }
     }
     sums()
@@ -96,7 +98,7 @@ fn executable() -> String {
 /// Builds the command and packs it. Returns the name of the folder in the archive.
 fn archive(options: &Options) -> Result<String, Stop> {
     let Options { profile, target, .. } = options;
-    let words = ["build", "--locked", "--bin", "scratchbook", "--profile", profile];
+    let words = ["build", "--bin", "scratchbook", "--profile", profile];
     let mut build = if profile == "dev" { checked(&words) } else { cargo(&words) };
     if profile == "dev" {
         // The arguments are those of the tests' build, so that nothing is built again.

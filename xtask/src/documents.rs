@@ -12,6 +12,9 @@ use crate::tools;
 const BOOK: &str = "docs/";
 const CONTENTS: &str = "docs/SUMMARY.md";
 
+/// The overview for language models, which has every page of the book but the records for contributors.
+const OVERVIEW: &str = "llms.txt";
+
 /// A page of the book with more lines than this has to be split.
 const MOST_LINES: usize = 400;
 
@@ -28,7 +31,10 @@ const DESCRIBED: &str = "crates/scratchbook-cli/src/serve/telemetry/metrics.rs";
 /// Returns the breaches of one file, each as the rest of a line that begins with the path.
 pub(crate) fn breaches(path: &str, text: &str) -> Vec<String> {
     let mut found = unknown_numbers(path, text);
-    if path.ends_with(".md") || path == "llms.txt" {
+    if path == OVERVIEW {
+        found.extend(missing_pages(text, &read(CONTENTS)));
+    }
+    if path.ends_with(".md") || path == OVERVIEW {
         found.extend(broken_links(path, text));
         if path.starts_with(BOOK) && path != CONTENTS {
             found.extend(not_a_page(path, text, &read(CONTENTS), &read(TESTED)));
@@ -60,6 +66,13 @@ fn not_a_page(path: &str, text: &str, contents: &str, tested: &str) -> Vec<Strin
         found.push(format!(": {TESTED} does not test its programs"));
     }
     found
+}
+
+/// Returns the pages of the book that the overview does not have, given the book's contents.
+fn missing_pages(text: &str, contents: &str) -> Vec<String> {
+    let listed = contents.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let pages = listed.map(|page| format!("{BOOK}{page}")).filter(|page| !RECORDS.contains(&page.as_str()));
+    pages.filter(|page| !text.contains(&format!("]({page})"))).map(|page| format!(": no link to '{page}'")).collect()
 }
 
 /// Returns the relative links of a Markdown file to files and headings that do not exist, and the links that leave the
@@ -194,6 +207,13 @@ mod tests {
         assert_eq!(not_a_page("docs/b.md", "\n```rust\n```\n", contents, tested).len(), 2);
         assert_eq!(not_a_page("docs/a.md", &"x\n".repeat(401), contents, tested).len(), 1);
         assert!(not_a_page("docs/design.md", &"x\n".repeat(401), "](design.md)", tested).is_empty());
+    }
+
+    #[test]
+    fn the_overview_has_every_page_but_the_records() {
+        let contents = "[About](README.md)\n- [A](state/a.md)\n- [Design](design.md)";
+        assert_eq!(missing_pages("[About](docs/README.md)", contents), [": no link to 'docs/state/a.md'"]);
+        assert!(missing_pages("[About](docs/README.md), [A](docs/state/a.md)", contents).is_empty());
     }
 
     #[test]

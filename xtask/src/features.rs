@@ -10,7 +10,7 @@ pub(crate) fn check() -> Result<(), Stop> {
     let packages = packages()?;
     let checks = packages.iter().flat_map(|package| {
         sets(package).into_iter().map(|features| {
-            let mut command = cargo(&["rustc", "--quiet", "--locked", "--profile", "check", "--no-default-features"]);
+            let mut command = cargo(&["rustc", "--quiet", "--profile", "check", "--no-default-features"]);
             command.args(["--package", &package.name, package.target(), "--features", &features]);
             command.args(["--", "-D", "warnings"]);
             command

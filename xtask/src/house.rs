@@ -89,11 +89,36 @@ fn in_text(path: &str, text: &str) -> Vec<String> {
         if extension == "rs" {
             breaches.extend(marker(line).map(|marker| format!(":{number}: '{marker}' was left behind")));
         }
+        if path != HISTORY && lets_lock_change(line) {
+            breaches.push(format!(":{number}: a command of Cargo without --locked"));
+        }
         if extension != "lock" {
             breaches.extend(machine_path(line).map(|found| format!(":{number}: a path of one machine, '{found}'")));
         }
     }
     breaches
+}
+
+/// The file with commands of the past, which are not changed any more.
+const HISTORY: &str = "CHANGELOG.md";
+
+/// Subcommands of Cargo that change `Cargo.lock` if it is out of date, unless `--locked` forbids it.
+const READS_LOCK: [&str; 5] = ["bench", "build", "install", "run", "test"];
+
+/// Returns whether a line has a command of Cargo, to be copied, that may change the versions of dependencies: one with
+/// options, or one that begins its line. A bare `cargo run` is allowed, because it runs a user's own program: this
+/// workspace has several programs.
+fn lets_lock_change(line: &str) -> bool {
+    line.match_indices("cargo ").any(|(at, cargo)| {
+        let before = line[..at].trim_end();
+        let mut words =
+            line[at + cargo.len()..].split(['`', '"', '#', '&', '|']).next().unwrap_or_default().split_whitespace();
+        let subcommand = words.next().unwrap_or_default();
+        let options: Vec<_> = words.collect();
+        let begins_line = before.is_empty() || before.ends_with(['$', ':', '&', '|']);
+        let is_command = options.first().map_or(begins_line && subcommand != "run", |first| first.starts_with('-'));
+        READS_LOCK.contains(&subcommand) && is_command && !options.contains(&"--locked")
+    })
 }
 
 /// Returns whether a file contains only tests.
@@ -168,6 +193,21 @@ mod tests {
             }
             assert!(in_text("a.md", &format!("https://example.com/{folder}/ and a/{folder}/b, /{folder}")).is_empty());
         }
+    }
+
+    #[test]
+    fn commands_that_may_change_the_lock_file_are_found() {
+        let of_cargo = |words: &str| format!("cargo {words}");
+        for words in ["test -p a", "test", "test   # all", "build --release && cargo run --locked -p a"] {
+            let found = in_text("a.md", &of_cargo(words));
+            assert_eq!(found, [":1: a command of Cargo without --locked"], "{words}");
+            assert!(in_text(HISTORY, &of_cargo(words)).is_empty());
+        }
+        for words in ["test --locked -p a", "run", "fmt --all", "xtask test --list"] {
+            assert!(in_text("a.md", &of_cargo(words)).is_empty(), "{words}");
+        }
+        assert!(in_text("a.rs", &format!("// With plain `{}`", of_cargo("test"))).is_empty());
+        assert!(!in_text("a.yml", &format!("run: {}", of_cargo("test"))).is_empty());
     }
 
     #[test]

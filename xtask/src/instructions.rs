@@ -19,6 +19,6 @@ pub(crate) fn accept() -> Result<(), Stop> {
 /// Runs the bench in the profile of the tests, whose build exists already.
 fn count(what: &str) -> Result<(), Stop> {
     packages::ensure(|| if tools::is_there("valgrind", &["--version"]) { vec![] } else { vec!["valgrind"] })?;
-    let bench = ["test", "--locked", "--workspace", "--all-features", "--bench", "instructions", "--", what];
+    let bench = ["test", "--workspace", "--all-features", "--bench", "instructions", "--", what];
     run(&mut checked(&bench))
 }

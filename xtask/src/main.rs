@@ -67,8 +67,9 @@ usage: cargo xtask test [full] [--list | --changed | --step NAME...]
   bench package the Python package beside google-adk's session services
   bench instructions  what calls cost in instructions; --accept: writes the counts that the test command compares
   picture     writes the pictures in docs/images: the terminal, from what the command prints, and the inspector
-  dist        what is shipped, into target/shipped; the archive and the wheel are used as by somebody who has nothing
-              else. The source package is tested by `test full`
+  dist        makes what is shipped in target/shipped: the archive, the wheel and the source package. Each is used as
+              by somebody who has nothing else: a wheel is built from the source package, and both wheels are
+              installed in an empty environment
 
   --list      say which steps there are
   --step NAME run these steps alone

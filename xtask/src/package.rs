@@ -13,12 +13,12 @@ use crate::{python, servers, steps};
 /// The folders of the built wheel and of its unpacked files, so that the tests change no installed Python.
 const WHEELS: &str = "target/package/wheels";
 const SITE: &str = "target/package/site";
-/// The folders of the source package, of its unpacked files and of its build.
-const SOURCE: &str = "target/package/source";
+/// The folders of the wheel that is built from the source package, and of this build.
 const FROM_SOURCE: &str = "target/package/from-source";
 const BUILD: &str = "target/package/build";
-/// A program that fails if an installed package does not work.
-const USED: &str = "from scratchbook import *; wait(SessionService('memory:').open())";
+/// A program that fails if an installed package does not work. Without google-adk, the names that need it do not exist,
+/// so other names are used.
+const USED: &str = "from scratchbook import SessionService, wait; wait(SessionService('memory:').open())";
 /// The profile of Cargo for shipped files.
 pub(crate) const SHIPPED: &str = "dist";
 /// The environment in which the shipped wheel is installed, and zig, which builds the wheel for older systems.
@@ -27,9 +27,9 @@ const ZIG: &str = "target/tools/ziglang-0.13.0";
 const ZIG_PACKAGE: &str = "ziglang==0.13.0";
 /// The oldest systems that the shipped wheel runs on.
 const SYSTEMS: &str = "manylinux_2_28";
-/// The oldest google-adk that the package supports, and others whose databases it can import.
-const OLDEST: &str = "2.0.0";
-const OLDER: [&str; 3] = ["2.1.0", "1.39.1", "1.28.0"];
+/// Versions of google-adk whose databases the package can import, besides the version of the tests. The package supports
+/// 2.0.0 and newer. Each version has an environment of its own, which takes a minute to make, so only `test full` does.
+const OLDER: [&str; 4] = ["2.0.0", "2.1.0", "1.39.1", "1.28.0"];
 /// The environment variable with the path of a checkout of google-adk's repository.
 const CHECKOUT: &str = "SCRATCHBOOK_TEST_ADK";
 
@@ -59,23 +59,12 @@ fn tests() -> Result<(), Stop> {
     let mut tests = with_servers()?;
     tests.arg(python::interpreter()).args(["-m", "pytest", "--quiet", "bindings/python"]).env("PYTHONPATH", site());
     run(&mut tests)?;
-    let python = python::with_google_adk(OLDEST)?;
-    import_by(program(python))?;
     installed
 }
 
 /// Assembles the package by hand: its Python files, the library beside them, and the metadata.
 fn place() -> Result<(), Stop> {
-    run(&mut checked(&[
-        "build",
-        "--quiet",
-        "--locked",
-        "--workspace",
-        "--all-features",
-        "--lib",
-        "--bin",
-        "with-servers",
-    ]))?;
+    run(&mut checked(&["build", "--quiet", "--workspace", "--all-features", "--lib", "--bin", "with-servers"]))?;
     empty(&[SITE])?;
     let package = site().join("scratchbook");
     copy_files(&root().join("bindings/python/python/scratchbook"), &package)?;
@@ -107,47 +96,40 @@ fn failed(path: &Path, error: &std::io::Error) -> Stop {
     Stop::Failed(format!("{}: {error}", path.display()))
 }
 
-/// Runs the step `old-adk`.
+/// Runs the step `old-adk`: tests the import of databases of other versions of google-adk, each in a Python that has
+/// this version.
 pub(crate) fn beside_old() -> Result<(), Stop> {
     python::install()?;
     install("dev")?;
     let installed = servers::install();
     for version in OLDER {
-        let mut python = with_servers()?;
-        python.arg(python::with_google_adk(version)?);
-        import_by(python)?;
+        let mut tests = with_servers()?;
+        tests.arg(python::with_google_adk(version)?);
+        tests.args(["-m", "pytest", "--quiet", "bindings/python/tests/test_import.py"]).env("PYTHONPATH", site());
+        run(&mut tests)?;
     }
     installed
 }
 
-/// Tests the import of an older google-adk's databases, in the Python that has this google-adk.
-fn import_by(mut tests: Command) -> Result<(), Stop> {
-    tests.args(["-m", "pytest", "--quiet", "bindings/python/tests/test_import.py"]).env("PYTHONPATH", site());
-    run(&mut tests)
-}
-
-/// Runs the step `source`: builds from the source package alone, as pip does if there is no wheel.
-pub(crate) fn source() -> Result<(), Stop> {
-    python::install()?;
-    empty(&[SOURCE, FROM_SOURCE, BUILD])?;
-    source_into(SOURCE)?;
-    let mut build = pip_into(FROM_SOURCE, SOURCE);
-    build.args(["--no-binary", "scratchbook", "--no-build-isolation", "--no-cache-dir"]);
+/// Builds a wheel from the source package of a folder alone, as pip does if there is no wheel. Returns the folder of the
+/// wheel. The build is unoptimized, because the profile does not change what the source package contains.
+pub(crate) fn wheel_of_source(folder: &str) -> Result<&'static str, Stop> {
+    let python = python::with_maturin()?;
+    empty(&[FROM_SOURCE, BUILD])?;
+    let mut build = program(&python);
+    build.args(["-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]);
+    build.args(["--no-index", "--find-links", folder, "--wheel-dir", FROM_SOURCE]);
+    build.args(["--no-binary", "scratchbook", "--no-build-isolation", "--no-cache-dir", "scratchbook"]);
     // The package's files have old times. In a shared folder, Cargo would take earlier builds of other sources for
     // current ones.
     build.env("CARGO_TARGET_DIR", root().join(BUILD)).env("MATURIN_PEP517_ARGS", "--profile dev");
     // pip looks for maturin in `PATH`.
     let found = env::var_os("PATH").unwrap_or_default();
-    let path = python::interpreter().parent().map(Path::to_owned).into_iter().chain(env::split_paths(&found));
+    let path = python.parent().map(Path::to_owned).into_iter().chain(env::split_paths(&found));
     build.env("PATH", env::join_paths(path).map_err(|error| Stop::Failed(error.to_string()))?);
     run(&mut build)?;
     empty(&[BUILD])?;
-    run_from(FROM_SOURCE)
-}
-
-/// Uses the package that is unpacked in a folder.
-fn run_from(folder: &str) -> Result<(), Stop> {
-    run(program(python::interpreter()).args(["-c", USED]).env("PYTHONPATH", root().join(folder)))
+    Ok(FROM_SOURCE)
 }
 
 /// Builds the wheel for other machines into a folder. With the profile for shipped files, the wheel runs on older
@@ -191,9 +173,7 @@ pub(crate) fn installed_from(folder: &str) -> Result<PathBuf, Stop> {
     let mut pip = program(&python);
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]);
     run(pip.args(["--no-index", "--find-links", folder, "scratchbook"]))?;
-    // Without google-adk, the names that need it do not exist, so other names are used.
-    let used = "from scratchbook import SessionService, wait; wait(SessionService('memory:').open())";
-    run(program(&python).args(["-c", used]))?;
+    run(program(&python).args(["-c", USED]))?;
     Ok(python.parent().map(Path::to_path_buf).unwrap_or_default())
 }
 
@@ -251,7 +231,7 @@ fn maturin(python: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// Unpacks the package into a folder, from a wheel or source package in another folder.
+/// Unpacks the package into a folder, from a wheel in another folder.
 fn pip_into(folder: &str, from: &str) -> Command {
     let mut command = program(python::interpreter());
     command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]);
@@ -273,7 +253,7 @@ pub(crate) fn empty(folders: &[&str]) -> Result<(), Stop> {
 /// Returns the program that runs a command with the addresses of servers. The program is built with the features of the
 /// workspace, like the tests: `cargo run` would build `ring` and others again with fewer features.
 fn with_servers() -> Result<Command, Stop> {
-    run(&mut checked(&["build", "--quiet", "--locked", "--workspace", "--all-features", "--bin", "with-servers"]))?;
+    run(&mut checked(&["build", "--quiet", "--workspace", "--all-features", "--bin", "with-servers"]))?;
     Ok(program(steps::built(&[]).join("with-servers")))
 }
 

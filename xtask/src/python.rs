@@ -23,7 +23,7 @@ const BESIDE_OLD: &str =
 pub(crate) fn with_google_adk(version: &str) -> Result<PathBuf, Stop> {
     let folder = root().join(format!("target/python-google-adk-{version}"));
     let requirements = format!("google-adk=={version}\n{BESIDE_OLD}");
-    with_requirements(&folder, &requirements).map_err(|stop| match stop {
+    ensure(&folder, &requirements, for_tests()).map_err(|stop| match stop {
         Stop::Failed(why) => Stop::LeftOut(format!("google-adk {version} could not be installed: {why}")),
         left_out => left_out,
     })
@@ -40,8 +40,20 @@ pub(crate) fn with_package(package: &str) -> Result<PathBuf, Stop> {
 
 /// Returns a Python with the packages of a list. Makes its environment in this folder if it does not exist.
 pub(crate) fn with_requirements(folder: &Path, requirements: &str) -> Result<PathBuf, Stop> {
+    ensure(folder, requirements, &[])
+}
+
+/// Returns options of pip for the environments of tests. Tests import few of the modules, and Python compiles a module
+/// when it is first imported. If Python may not keep the result, it would compile again in each process. Other systems in
+/// benchmarks are compiled in advance, as their users have them.
+fn for_tests() -> &'static [&'static str] {
+    let is_kept = std::env::var_os("PYTHONDONTWRITEBYTECODE").is_none_or(|value| value.is_empty());
+    if is_kept { &["--no-compile"] } else { &[] }
+}
+
+fn ensure(folder: &Path, requirements: &str, options: &[&str]) -> Result<PathBuf, Stop> {
     if !is_installed(folder, requirements) {
-        make(folder, requirements)?;
+        make(folder, requirements, options)?;
     }
     Ok(interpreter_in(folder))
 }
@@ -55,7 +67,7 @@ pub(crate) fn with_maturin() -> Result<PathBuf, Stop> {
 
 /// Makes a new environment without packages. It replaces an existing one.
 pub(crate) fn bare(folder: &Path) -> Result<PathBuf, Stop> {
-    make(folder, "")?;
+    make(folder, "", &[])?;
     Ok(interpreter_in(folder))
 }
 
@@ -67,10 +79,7 @@ pub(crate) fn install() -> Result<(), Stop> {
     }
     let requirements = fs::read_to_string(root().join(REQUIREMENTS))
         .map_err(|error| Stop::Failed(format!("{REQUIREMENTS}: {error}")))?;
-    if is_installed(&folder(), &requirements) {
-        return Ok(());
-    }
-    make(&folder(), &requirements).map_err(|stop| match stop {
+    ensure(&folder(), &requirements, for_tests()).map(drop).map_err(|stop| match stop {
         Stop::Failed(why) | Stop::LeftOut(why) => Stop::LeftOut(format!(
             "{why}. It takes Python 3.10 or newer with venv (on Debian and Ubuntu: python3-venv) and the package index \
              of pip; or set {VARIABLE} to a Python that has what {REQUIREMENTS} lists. Until then the tests with \
@@ -122,7 +131,7 @@ fn answers(python: &mut Command) -> bool {
     python.arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-fn make(folder: &Path, requirements: &str) -> Result<(), Stop> {
+fn make(folder: &Path, requirements: &str, options: &[&str]) -> Result<(), Stop> {
     let found = ["python3", "python"].into_iter().find(|name| answers(&mut program(name)));
     let python = found.ok_or_else(|| Stop::LeftOut("there is no python3 in PATH".to_owned()))?;
     let failed = |error: std::io::Error| Stop::Failed(format!("{}: {error}", folder.display()));
@@ -137,8 +146,8 @@ fn make(folder: &Path, requirements: &str) -> Result<(), Stop> {
     let list = folder.join("requirements.txt");
     fs::write(&list, requirements).map_err(failed)?;
     let mut pip = program(interpreter_in(folder));
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "-r"]).arg(list);
-    run(&mut pip)?;
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]);
+    run(pip.args(options).arg("-r").arg(list))?;
     fs::write(record(folder), requirements).map_err(failed)
 }
 

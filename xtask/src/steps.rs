@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::build::{self, Scope, checked};
 use crate::changed::Changed;
-use crate::command::{cargo, program, root, run, run_all};
+use crate::command::{cargo, output, program, root, run, run_all};
 use crate::compare::Task;
 use crate::step::{Check, Step, Stop};
 use crate::suite::Tests;
@@ -159,11 +159,10 @@ pub(crate) fn full() -> Vec<Step> {
             "an older build and this one read and write one database at the same time",
             versions::beside_old,
         ),
-        Step::new("dist", "the archive, the wheel and the source package, unpacked, installed and run", || {
+        Step::new("dist", "the archive, the wheel and the source package: each is made, installed and used", || {
             dist::make(&dist::Options::default())
         }),
-        Step::new("source", "the Python package builds from its source package alone", package::source),
-        Step::new("old-adk", "import_adk with older versions of google-adk", package::beside_old),
+        Step::new("old-adk", "import_adk with older versions of google-adk, from 1.28 to 2.1", package::beside_old),
         Step::new("suites", "google-adk's own tests on the Python package", package::suites),
         bench(&[]),
         serve_bench(),
@@ -179,8 +178,7 @@ pub(crate) fn picture() -> Step {
         "the pictures of README and the guide, of what the command prints and the server shows",
         || {
             browser::install()?;
-            let test =
-                ["test", "--locked", "--workspace", "--all-features", "--test", "cli", "--", "--include-ignored"];
+            let test = ["test", "--workspace", "--all-features", "--test", "cli", "--", "--include-ignored"];
             let pictures = [
                 "the_terminal_in_the_readme_is_what_the_command_prints",
                 "the_inspector_in_the_guide_is_what_the_server_shows",
@@ -195,7 +193,7 @@ pub(crate) fn serve_bench() -> Step {
     Step::new("serve", "the server beside adk api_server: requests per second, and how long a start takes", || {
         packages::ensure(|| tools::wrk().into_iter().collect())?;
         python::install()?;
-        run(&mut cargo(&["build", "--profile", "bench", "--locked", "-p", "scratchbook-cli"]))?;
+        run(&mut cargo(&["build", "--profile", "bench", "-p", "scratchbook-cli"]))?;
         run(&mut cargo(&["bench", "-p", "scratchbook-benches", "--bench", "serve"]))
     })
 }
@@ -255,7 +253,7 @@ fn examples(profile: &[&str]) -> Result<(), Stop> {
 
 /// Builds every example and program of the workspace.
 fn build_programs(profile: &[&str]) -> Result<(), Stop> {
-    let mut command = checked(&["build", "--locked", "--workspace", "--all-features", "--examples", "--bins"]);
+    let mut command = checked(&["build", "--workspace", "--all-features", "--examples", "--bins"]);
     run(command.args(profile))
 }
 
@@ -341,6 +339,8 @@ fn fuzz() -> Result<(), Stop> {
     let seconds = std::env::var("SCRATCHBOOK_FUZZ_SECONDS").unwrap_or_else(|_| "60".into());
     tools::cxx()?;
     let tool = tools::FUZZ.path()?;
+    // cargo-fuzz has no option `--locked`, so this fails if the lock file of the fuzz targets is out of date.
+    output(&mut cargo(&["tree", "--quiet", "--manifest-path", "fuzz/Cargo.toml"]))?;
     let targets = targets_in(&root().join("fuzz/fuzz_targets"))?;
     let mut commands = Vec::new();
     for target in targets {

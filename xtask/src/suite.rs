@@ -65,7 +65,7 @@ impl Tests {
 
     /// Runs the tests that are not timed side by side, and then the timed ones.
     pub(crate) fn run(self) -> Result<(), Stop> {
-        let timed = self.timed()?.into_iter().map(|(names, test)| timed(test, &names)).collect();
+        let timed = self.timed(&self.listed()?);
         self.run_together().and(run_side_by_side(timed, 1))
     }
 
@@ -81,23 +81,22 @@ impl Tests {
 
     /// Runs the timed tests, one after the other. Fails if a word of `TIMED` is in the name of no test.
     pub(crate) fn run_timed(&self) -> Result<(), Stop> {
+        let listed = self.listed()?;
         // Tests that a machine without a server leaves out count here, or their words would seem to fit no test.
-        let all: Result<Vec<_>, _> = self.programs.iter().map(|test| timed_tests(test, &[])).collect();
-        check_words(&all?.concat())?;
-        let tests = self.timed()?;
-        run_side_by_side(tests.into_iter().map(|(names, test)| timed(test, &names)).collect(), 1)
+        check_words(&listed.concat())?;
+        run_side_by_side(self.timed(&listed), 1)
     }
 
-    /// Returns the programs that have timed tests, each with the names of these tests.
-    fn timed(&self) -> Result<Vec<(Vec<String>, &TestProgram)>, Stop> {
-        let mut found = Vec::new();
-        for test in &self.programs {
-            let names = timed_tests(test, &self.skip)?;
-            if !names.is_empty() {
-                found.push((names, test));
-            }
-        }
-        Ok(found)
+    /// Returns the names of the timed tests of each program, also of those that are left out.
+    fn listed(&self) -> Result<Vec<Vec<String>>, Stop> {
+        self.programs.iter().map(timed_tests).collect()
+    }
+
+    /// Returns a job for each program that has timed tests to run, given the names of each program's timed tests.
+    fn timed(&self, listed: &[Vec<String>]) -> Vec<Job> {
+        let programs = self.programs.iter().zip(listed);
+        let jobs = programs.map(|(test, names)| (test, selected(names, test.word, &self.skip)));
+        jobs.filter(|(_, names)| !names.is_empty()).map(|(test, names)| timed(test, &names)).collect()
     }
 }
 
@@ -119,23 +118,29 @@ fn together(test: &TestProgram, skip: &[String]) -> Job {
     Job { name: test.name.clone(), command }
 }
 
-fn timed(test: &TestProgram, names: &[String]) -> Job {
+fn timed(test: &TestProgram, names: &[&str]) -> Job {
     let mut command = start(test);
     command.arg("--test-threads=1").arg("--exact").args(names);
     Job { name: format!("{} timed", test.name), command }
 }
 
-/// Returns the timed tests of a program that its word selects.
-fn timed_tests(test: &TestProgram, skip: &[String]) -> Result<Vec<String>, Stop> {
+/// Returns the names of the timed tests of a program.
+fn timed_tests(test: &TestProgram) -> Result<Vec<String>, Stop> {
     let mut list = start(test);
-    list.args(TIMED).args(["--list", "--format", "terse"]).args(skip.iter().flat_map(|word| ["--skip", word]));
+    list.args(TIMED).args(["--list", "--format", "terse"]);
     let listed = list.output().map_err(|error| Stop::Failed(format!("{}: {error}", test.name)))?;
     if !listed.status.success() {
         return Err(Stop::Failed(format!("{} did not list its tests: {}", test.name, listed.status)));
     }
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-    let names = listed.lines().filter_map(|line| line.strip_suffix(": test"));
-    Ok(names.filter(|name| test.word.is_none_or(|word| name.contains(word))).map(str::to_owned).collect())
+    Ok(listed.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
+}
+
+/// Returns the tests whose names contain the word, if there is one, and no word of `skip`, as libtest selects tests.
+fn selected<'a>(names: &'a [String], word: Option<&str>, skip: &[String]) -> Vec<&'a str> {
+    let is_skipped = |name: &str| skip.iter().any(|word| name.contains(word));
+    let names = names.iter().map(String::as_str).filter(|name| word.is_none_or(|word| name.contains(word)));
+    names.filter(|name| !is_skipped(name)).collect()
 }
 
 /// Checks that each word of `TIMED` is in the name of a timed test. A word that fits no test would let the tests that
@@ -157,7 +162,7 @@ fn doc_tests(scope: &Scope, skip: &[String]) -> Result<Option<Job>, Stop> {
     if libraries.is_empty() {
         return Ok(None);
     }
-    let mut command = checked(&["test", "--locked", "--all-features", "--doc", "--no-fail-fast"]);
+    let mut command = checked(&["test", "--all-features", "--doc", "--no-fail-fast"]);
     match scope {
         // Cargo fails for a package that has no library.
         Scope::Part(_) => command.args(libraries.iter().flat_map(|package| ["--package", &package.name])),
@@ -307,6 +312,16 @@ mod tests {
         let job = Job { name: "a hanging one".to_owned(), command };
         let why = run_job(job, &std::env::temp_dir(), Duration::from_millis(500));
         assert_eq!(why, Err("a hanging one: stopped after 500ms; running were: a::b".to_owned()));
+    }
+
+    #[test]
+    fn tests_are_selected_by_parts_of_their_names() {
+        let names = ["sqlite::waiting::a", "postgres::feed::b", "own_postgres::waiting::c"].map(str::to_owned);
+        assert_eq!(selected(&names, None, &[]), names);
+        assert_eq!(selected(&names, Some("postgres"), &[]), names[1..]);
+        assert_eq!(selected(&names, None, &["postgres".to_owned()]), names[..1]);
+        assert_eq!(selected(&names, Some("postgres"), &["feed::".to_owned()]), names[2..]);
+        assert!(selected(&names, Some("mariadb"), &[]).is_empty());
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl Tool {
         let into = root().join("target/tools");
         let into = into.to_string_lossy();
         // The build is unoptimized: the program runs only a few times, and a new machine has to build it first.
-        let install = ["install", "--locked", "--debug", "--root", &into, self.name, "--version", self.version];
+        let install = ["install", "--debug", "--root", &into, self.name, "--version", self.version];
         run(&mut cargo(&install)).map_err(|stop| match stop {
             Stop::Failed(why) => Stop::LeftOut(format!("{} could not be installed: {why}", self.name)),
             left_out => left_out,

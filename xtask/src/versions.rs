@@ -23,8 +23,7 @@ pub(crate) fn beside_old() -> Result<(), Stop> {
         None => build(&old_commit())?,
     };
     let installed = servers::install();
-    let mut tests =
-        checked(&["test", "--locked", "--workspace", "--all-features", "--test", "cli", "--", "versions::"]);
+    let mut tests = checked(&["test", "--workspace", "--all-features", "--test", "cli", "--", "versions::"]);
     for word in servers::skips() {
         tests.args(["--skip", &word]);
     }
@@ -53,7 +52,7 @@ fn build(commit: &str) -> Result<PathBuf, Stop> {
         run(program("git").args(["worktree", "add", "--quiet", "--force", "--detach", TREE, commit]))?;
     }
     let manifest = output(program("git").args(["show", &format!("{commit}:crates/scratchbook-cli/Cargo.toml")]))?;
-    let mut build = cargo(&["build", "--locked", "--package", "scratchbook-cli", "--bin", "scratchbook"]);
+    let mut build = cargo(&["build", "--package", "scratchbook-cli", "--bin", "scratchbook"]);
     build.args(["--features", &features(&manifest).join(",")]);
     run(build.current_dir(root().join(TREE)).env("CARGO_TARGET_DIR", root().join(TARGET)))?;
     Ok(root().join(TARGET).join("debug/scratchbook"))

@@ -35,7 +35,7 @@ impl Package {
 
 /// Returns all packages of the workspace, in Cargo's order.
 pub(crate) fn packages() -> Result<Vec<Package>, Stop> {
-    let text = output(&mut cargo(&["metadata", "--locked", "--no-deps", "--format-version", "1"]))?;
+    let text = output(&mut cargo(&["metadata", "--no-deps", "--format-version", "1"]))?;
     let metadata: Value =
         serde_json::from_str(&text).map_err(|error| Stop::Failed(format!("cargo metadata: {error}")))?;
     Ok(items(&metadata["packages"]).map(package).collect())

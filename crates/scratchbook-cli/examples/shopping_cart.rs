@@ -1,7 +1,7 @@
 //! Three scopes in one state: a cart for each session, loyalty points for each user, a tax rate for the app.
 //!
-//! Run it twice on one file with `cargo run --example shopping_cart sqlite://shop.db`: the user's and the app's values
-//! are kept, and the cart starts empty. `scratchbook demo shopping-cart` plays it too, and shows every event.
+//! Run it twice on one file with `cargo run --locked --example shopping_cart sqlite://shop.db`: the user's and the app's
+//! values are kept, and the cart starts empty. `scratchbook demo shopping-cart` plays it too, and shows every event.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Tests the store that a URI names: all promises of a store, or those whose name or theme contains a text.
 //!
-//! `cargo run --example conformance --all-features -- URI [TEXT [LAYER...]]`. Use a fresh database, since the promises
-//! leave their sessions behind. Layers wrap the store, the first one innermost: `deadline`, `metrics`, `secret`,
+//! `cargo run --locked --example conformance --all-features -- URI [TEXT [LAYER...]]`. Use a fresh database, since the
+//! promises leave their sessions behind. Layers wrap the store, the first one innermost: `deadline`, `metrics`, `secret`,
 //! `encryption`, `compression`. Encrypted data is larger than the default limits allow, so set higher ones,
 //! as in `sqlite://x.db?value_bytes=16777216&delta_bytes=33554432&event_bytes=67108864&artifact_bytes=67108864`.
 

@@ -2,9 +2,9 @@
 //! is read from the session's events. The results are appended as events, which carry their changes to the state. This
 //! needs only the session service: no runner, no agent, and not the feature `agent`.
 //!
-//! The framework here is genai, a client for models. `cargo run --example own_loop -- memory: gpt-5-mini` asks a real
-//! model, whose key is in the environment. Without a model's name, a server in this file answers, so that the example
-//! runs offline.
+//! The framework here is genai, a client for models. `cargo run --locked --example own_loop -- memory: gpt-5-mini` asks a
+//! real model, whose key is in the environment. Without a model's name, a server in this file answers, so that the
+//! example runs offline.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};

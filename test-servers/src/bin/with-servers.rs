@@ -2,7 +2,7 @@
 //! kind of server that the environment does not name, a server is started, which ends with the command.
 //!
 //! ```sh
-//! cargo run -p scratchbook-test-servers --bin with-servers -- python -m pytest bindings/python
+//! cargo run --locked -p scratchbook-test-servers --bin with-servers -- python -m pytest bindings/python
 //! ```
 //!
 //! If a server is not installed, standard error says so, and its variable is not set.

@@ -92,7 +92,7 @@ fn own() -> Result<Vec<System>> {
     let program = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;
     let runner = program.with_file_name(format!("compare-runner{}", std::env::consts::EXE_SUFFIX));
     if !runner.is_file() {
-        return Err(format!("there is no {}; cargo build -p scratchbook-compare makes it", runner.display()));
+        return Err(format!("there is no {}; cargo build --locked -p scratchbook-compare makes it", runner.display()));
     }
     let folder = program.parent().unwrap_or(Path::new(".")).to_owned();
     let system = |(name, service, store): (&str, Option<&str>, &str)| System {

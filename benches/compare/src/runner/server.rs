@@ -51,7 +51,10 @@ fn binary() -> Result<PathBuf> {
     if binary.is_file() {
         return Ok(binary);
     }
-    Err(Failure::Unsupported(format!("there is no {}; cargo build -p scratchbook-cli makes it", binary.display())))
+    Err(Failure::Unsupported(format!(
+        "there is no {}; cargo build --locked -p scratchbook-cli makes it",
+        binary.display()
+    )))
 }
 
 impl Drop for Server {

@@ -1,5 +1,5 @@
-//! The scenarios that the demo plays. Each scenario is an example of this package, which `cargo run --example` also
-//! runs.
+//! The scenarios that the demo plays. Each scenario is an example of this package, which
+//! `cargo run --locked --example NAME` also runs.
 
 #[path = "../../examples/callback_and_tool.rs"]
 pub(super) mod callback_and_tool;
