@@ -46,7 +46,8 @@ pub(super) fn open_writer(path: &Path, options: &SqliteOptions) -> Result<Opened
 }
 
 /// Opens a database for reading in a folder where no file can be created, such as on a read-only file system. Refuses a
-/// database whose log has commits. SQLite uses no log and no locks here; [`DatabaseFiles::check_unchanged`] detects a writer.
+/// database whose log has commits. SQLite uses no log and no locks here; [`DatabaseFiles::check_unchanged`] detects a
+/// writer.
 fn set_up_reading(path: &Path, options: &SqliteOptions) -> Fallible<OpenedDatabase> {
     let expected = find_or_make(path)?;
     let path = fs::canonicalize(path).map_err(|e| io_error(path, "the file cannot be found", e))?;
