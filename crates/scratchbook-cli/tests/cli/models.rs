@@ -19,12 +19,12 @@ mod server;
 pub(crate) const KEY: &str = "k3y-of-a-test";
 
 /// A model with recorded answers.
-pub(crate) struct Model {
+pub(crate) struct RecordedModel {
     server: ModelServer,
     _runtime: Runtime,
 }
 
-impl Model {
+impl RecordedModel {
     pub(crate) fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let server = runtime.block_on(ModelServer::start(answers));
