@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::{assert_in_order, talk};
 use crate::Fixture;
 use crate::models::{
-    Answer, KEY, RecordedModel, gemini_call, gemini_error, gemini_parts, gemini_stuck_after, gemini_text, openai_deltas,
+    KEY, RecordedModel, ScriptedAnswer, gemini_call, gemini_error, gemini_parts, gemini_stuck_after, gemini_text,
+    openai_deltas,
 };
 
 /// A conversation in progress.
@@ -173,13 +174,14 @@ fn thoughts_stand_apart_from_the_answer() {
 fn a_blocked_answer_is_shown_as_such() {
     let fixture = Fixture::empty();
     let blocked = json!({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 9}});
-    let model = RecordedModel::start([Answer::events(format!("data: {blocked}\r\n\r\n")), gemini_text(&["Yes."])]);
+    let model =
+        RecordedModel::start([ScriptedAnswer::events(format!("data: {blocked}\r\n\r\n")), gemini_text(&["Yes."])]);
     let command = model.gemini(&fixture, &["chat", "--model", "gemini-2.5-flash"]);
     let out = talk(command, &["Hello", "Still there?"]).well();
     assert_in_order(&out, &["SAFETY: the model has ended its answer so\n", "\nYes.\n"]);
     assert_eq!(out.matches("SAFETY").count(), 1, "{out}");
 
-    let model = RecordedModel::start([Answer::events(format!("data: {blocked}\r\n\r\n"))]);
+    let model = RecordedModel::start([ScriptedAnswer::events(format!("data: {blocked}\r\n\r\n"))]);
     let command = model.gemini(&fixture, &["chat", "--model", "gemini-2.5-flash"]);
     assert_eq!(talk(command, &["Hello"]).code, Some(6), "whoever reads no answer sees it by the exit code");
 }
