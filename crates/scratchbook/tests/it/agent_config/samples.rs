@@ -34,10 +34,16 @@ impl Llm for NamedModel {
 
 /// A catalog with every model and, if this build has them, MCP servers.
 pub(super) fn catalog() -> AgentCatalog {
-    let catalog =
-        AgentCatalog::new().models_from(|name| Ok(Some(Arc::new(NamedModel(name.to_owned())) as Arc<dyn Llm>)));
-    #[cfg(feature = "mcp")]
-    let catalog = scratchbook::mcp::mcp_toolset_class(catalog, scratchbook::mcp::McpConfigPolicy::AllowStdio);
+    with_mcp(AgentCatalog::new().models_from(|name| Ok(Some(Arc::new(NamedModel(name.to_owned())) as Arc<dyn Llm>))))
+}
+
+#[cfg(feature = "mcp")]
+fn with_mcp(catalog: AgentCatalog) -> AgentCatalog {
+    scratchbook::mcp::mcp_toolset_class(catalog, scratchbook::mcp::McpConfigPolicy::AllowStdio)
+}
+
+#[cfg(not(feature = "mcp"))]
+fn with_mcp(catalog: AgentCatalog) -> AgentCatalog {
     catalog
 }
 
