@@ -16,12 +16,12 @@ const LIBRARIES: [&str; 3] = [
 
 /// The clock of one server process.
 #[derive(Debug)]
-pub(crate) struct Clock {
+pub(crate) struct ServerClock {
     library: PathBuf,
     folder: TempDir,
 }
 
-impl Clock {
+impl ServerClock {
     /// Creates a clock that is right. Returns `None` if libfaketime is not installed.
     pub(crate) fn new() -> Result<Option<Self>, Error> {
         let Some(library) = LIBRARIES.into_iter().map(PathBuf::from).find(|path| path.is_file()) else {
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_process_has_the_clock_that_it_is_given() {
-        let Some(clock) = Clock::new().unwrap() else {
+        let Some(clock) = ServerClock::new().unwrap() else {
             println!("LEFT OUT: libfaketime is not installed");
             return;
         };

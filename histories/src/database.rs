@@ -46,7 +46,7 @@ pub enum Database {
 
 /// How the leader of a cluster fails.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Loss {
+pub(crate) enum LeaderLoss {
     /// The leader is killed.
     Killed,
     /// The leader stops running for longer than its lease lasts, and then continues.
@@ -178,22 +178,22 @@ impl Database {
 
     /// Lets the leader of a cluster fail. Heals it when another leader is elected and has taken writes for some time.
     /// Returns whether there was a leader.
-    pub(crate) fn lose_leader(&mut self, loss: Loss, time: Duration) -> Result<bool, Error> {
+    pub(crate) fn lose_leader(&mut self, loss: LeaderLoss, time: Duration) -> Result<bool, Error> {
         let Self::Patroni(cluster) = self else { return Ok(false) };
         let Some(leader) = cluster.leader() else { return Ok(false) };
         match loss {
-            Loss::Killed => cluster.kill(leader)?,
-            Loss::Frozen => cluster.freeze(leader)?,
-            Loss::CutOff => cluster.cut_off(leader),
+            LeaderLoss::Killed => cluster.kill(leader)?,
+            LeaderLoss::Frozen => cluster.freeze(leader)?,
+            LeaderLoss::CutOff => cluster.cut_off(leader),
         }
         // If no other node has everything that was acknowledged, no leader is elected until the old leader is back.
         if cluster.wait_for_other_leader(leader).is_ok() {
             sleep(time);
         }
         match loss {
-            Loss::Killed => cluster.rejoin(leader)?,
-            Loss::Frozen => cluster.thaw(leader)?,
-            Loss::CutOff => cluster.reconnect(leader),
+            LeaderLoss::Killed => cluster.rejoin(leader)?,
+            LeaderLoss::Frozen => cluster.thaw(leader)?,
+            LeaderLoss::CutOff => cluster.reconnect(leader),
         }
         cluster.wait_until_whole()?;
         Ok(true)
