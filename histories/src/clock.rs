@@ -5,7 +5,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::faults::Error;
+use crate::faults::FaultError;
 
 /// Where packages install the library.
 const LIBRARIES: [&str; 3] = [
@@ -23,7 +23,7 @@ pub(crate) struct ServerClock {
 
 impl ServerClock {
     /// Creates a clock that is right. Returns `None` if libfaketime is not installed.
-    pub(crate) fn new() -> Result<Option<Self>, Error> {
+    pub(crate) fn new() -> Result<Option<Self>, FaultError> {
         let Some(library) = LIBRARIES.into_iter().map(PathBuf::from).find(|path| path.is_file()) else {
             return Ok(None);
         };
@@ -34,7 +34,7 @@ impl ServerClock {
 
     /// Sets the clock to this many seconds after the right time, or before it if the number is negative. The process
     /// notices within a second.
-    pub(crate) fn set(&self, seconds: i64) -> Result<(), Error> {
+    pub(crate) fn set(&self, seconds: i64) -> Result<(), FaultError> {
         // The file is replaced as a whole, so the process never reads a part of it.
         let new = self.folder.path().join("new");
         std::fs::write(&new, format!("{seconds:+}s\n"))?;

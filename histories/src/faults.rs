@@ -14,7 +14,7 @@ use crate::database::{Database, LeaderLoss};
 use crate::servers::ServerProcess;
 
 /// The error if a fault could not be made or undone.
-pub type Error = Box<dyn std::error::Error + Send + Sync>;
+pub type FaultError = Box<dyn std::error::Error + Send + Sync>;
 
 /// How many times each fault happened.
 pub type FaultCounts = BTreeMap<&'static str, usize>;
@@ -40,7 +40,7 @@ pub struct FaultTargets {
 #[derive(Debug)]
 pub struct Faults {
     is_over: Arc<AtomicBool>,
-    thread: JoinHandle<Result<(FaultTargets, FaultCounts), Error>>,
+    thread: JoinHandle<Result<(FaultTargets, FaultCounts), FaultError>>,
 }
 
 impl Faults {
@@ -58,9 +58,9 @@ impl Faults {
     /// # Errors
     ///
     /// A fault could not be made or undone.
-    pub fn heal(self) -> Result<(FaultTargets, FaultCounts), Error> {
+    pub fn heal(self) -> Result<(FaultTargets, FaultCounts), FaultError> {
         self.is_over.store(true, Relaxed);
-        self.thread.join().map_err(|_| Error::from("the thread of the faults has panicked"))?
+        self.thread.join().map_err(|_| FaultError::from("the thread of the faults has panicked"))?
     }
 }
 
@@ -69,7 +69,7 @@ struct Fault {
     name: &'static str,
     is_possible: fn(&FaultTargets) -> bool,
     /// Makes the fault. Returns whether it happened.
-    make: fn(&mut FaultTargets, &mut fastrand::Rng) -> Result<bool, Error>,
+    make: fn(&mut FaultTargets, &mut fastrand::Rng) -> Result<bool, FaultError>,
 }
 
 const FAULTS: [Fault; 13] = [
@@ -166,7 +166,7 @@ fn some_time(random: &mut fastrand::Rng) -> Duration {
 }
 
 /// Pauses servers until it finds a server that holds the lock of the file, and leaves this server paused for some time.
-fn pause_holder(parts: &mut FaultTargets, random: &mut fastrand::Rng) -> Result<bool, Error> {
+fn pause_holder(parts: &mut FaultTargets, random: &mut fastrand::Rng) -> Result<bool, FaultError> {
     let lock = parts.database.lock_file().ok_or("no lock file")?;
     for _ in 0..PAUSES {
         let server = &parts.servers[random.usize(..parts.servers.len())];
@@ -185,7 +185,7 @@ fn pause_holder(parts: &mut FaultTargets, random: &mut fastrand::Rng) -> Result<
 
 /// Returns whether a process holds the lock of a file. The kernel lists locks as
 /// `1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0 EOF`. Processes that wait for the lock have `->` after the number.
-fn holds_lock(process: u32, file: &Path) -> Result<bool, Error> {
+fn holds_lock(process: u32, file: &Path) -> Result<bool, FaultError> {
     let (process, inode) = (process.to_string(), format!(":{}", std::fs::metadata(file)?.ino()));
     let locks = std::fs::read_to_string("/proc/locks")?;
     Ok(locks.lines().any(|line| {
@@ -199,7 +199,7 @@ fn make(
     pause: Duration,
     mut random: fastrand::Rng,
     is_over: &AtomicBool,
-) -> Result<(FaultTargets, FaultCounts), Error> {
+) -> Result<(FaultTargets, FaultCounts), FaultError> {
     let mut counts = FaultCounts::new();
     let possible: Vec<_> = FAULTS.iter().filter(|fault| (fault.is_possible)(&parts)).collect();
     while let Some(fault) = random.choice(&possible).filter(|_| !is_over.load(Relaxed)) {

@@ -13,7 +13,7 @@ use scratchbook_server::Server;
 use tokio::net::TcpListener;
 
 use crate::clock::ServerClock;
-use crate::faults::Error;
+use crate::faults::FaultError;
 
 /// How many times a server is started if it ends during its start.
 const STARTS: usize = 20;
@@ -37,7 +37,7 @@ impl ServerProcess {
     /// # Errors
     ///
     /// The program cannot be started, or does not serve.
-    pub fn start(program: impl Into<PathBuf>, database: &str) -> Result<Self, Error> {
+    pub fn start(program: impl Into<PathBuf>, database: &str) -> Result<Self, FaultError> {
         let program = program.into();
         let clock = ServerClock::new()?;
         let (child, port) = start(&program, database, 0, clock.as_ref())?;

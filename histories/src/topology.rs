@@ -11,7 +11,7 @@ use crate::check::{Report, check};
 use crate::client::{CallFailure, HistoryClient, HttpClient, LibraryClient, ReadElsewhere};
 use crate::database::Database;
 use crate::drive::HistoryRun;
-use crate::faults::{Error, FaultCounts, FaultTargets, Faults};
+use crate::faults::{FaultCounts, FaultError, FaultTargets, Faults};
 use crate::history::write_lines;
 use crate::servers::ServerProcess;
 use crate::workload::Workload;
@@ -34,7 +34,7 @@ pub struct Topology {
     pub is_short: bool,
     /// How many server processes there are; 0 for the library.
     processes: usize,
-    start: fn() -> Result<Database, Error>,
+    start: fn() -> Result<Database, FaultError>,
 }
 
 /// What happened to a topology.
@@ -79,11 +79,11 @@ impl Topology {
         Self::not_promised("galera-writes-three-nodes-strict", 3, Database::strict_galera),
     ];
 
-    const fn promised(name: &'static str, processes: usize, start: fn() -> Result<Database, Error>) -> Self {
+    const fn promised(name: &'static str, processes: usize, start: fn() -> Result<Database, FaultError>) -> Self {
         Self { name, is_promised: true, is_short: false, processes, start }
     }
 
-    const fn not_promised(name: &'static str, processes: usize, start: fn() -> Result<Database, Error>) -> Self {
+    const fn not_promised(name: &'static str, processes: usize, start: fn() -> Result<Database, FaultError>) -> Self {
         Self { name, is_promised: false, is_short: false, processes, start }
     }
 
@@ -96,7 +96,7 @@ impl Topology {
     /// # Errors
     ///
     /// The topology cannot be started, or does not come back after the faults.
-    pub async fn run(self, options: &TopologyOptions<'_>) -> Result<TopologyOutcome, Error> {
+    pub async fn run(self, options: &TopologyOptions<'_>) -> Result<TopologyOutcome, FaultError> {
         let database = tokio::task::spawn_blocking(self.start).await??;
         let (clients, parts) = self.serve(database, options.program).await?;
         let workload = Workload::new(&options.seed.to_string(), 2, 2)?;
@@ -118,7 +118,7 @@ impl Topology {
         self,
         database: Database,
         program: &Path,
-    ) -> Result<(Vec<Arc<dyn HistoryClient>>, FaultTargets), Error> {
+    ) -> Result<(Vec<Arc<dyn HistoryClient>>, FaultTargets), FaultError> {
         let (mut proxies, mut servers, mut clients) = (Vec::new(), Vec::new(), Vec::<Arc<dyn HistoryClient>>::new());
         if self.processes == 0 {
             clients.push(Arc::new(LibraryClient::new(connect(&database.uri(0)).await?)));
@@ -146,6 +146,6 @@ impl Topology {
     }
 }
 
-fn in_words(failure: CallFailure) -> Error {
+fn in_words(failure: CallFailure) -> FaultError {
     format!("{failure:?}").into()
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use scratchbook_histories::faults::Error;
+use scratchbook_histories::faults::FaultError;
 use scratchbook_histories::power::disk::Honesty;
 use scratchbook_histories::power::{Attack, Durability, HEAD, Work};
 use scratchbook_histories::servers::serve;
@@ -76,7 +76,7 @@ enum HistoriesCommand {
 }
 
 #[tokio::main]
-async fn main() -> Result<ExitCode, Error> {
+async fn main() -> Result<ExitCode, FaultError> {
     match HistoriesArgs::parse().command {
         HistoriesCommand::Run { topologies, seconds, seed, folder, table } => {
             let time = Duration::from_secs(seconds);
@@ -108,7 +108,7 @@ async fn run(
     seed: u64,
     folder: Option<&Path>,
     mut table: ResultTable,
-) -> Result<ExitCode, Error> {
+) -> Result<ExitCode, FaultError> {
     let program = std::env::current_exe()?;
     let mut is_broken = false;
     for topology in named(names)? {
@@ -144,7 +144,7 @@ fn print_violations(name: &str, violations: &[String]) {
 }
 
 /// Returns the topologies with these names.
-fn named(names: &[String]) -> Result<Vec<Topology>, Error> {
+fn named(names: &[String]) -> Result<Vec<Topology>, FaultError> {
     let mut found = Vec::new();
     for name in names {
         let named = |topology: &&Topology| topology.name == name || (name == "short" && topology.is_short);

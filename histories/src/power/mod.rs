@@ -21,7 +21,7 @@ pub use self::append::Work;
 use self::check::{Acknowledged, DatabaseContents, check, found_in};
 use self::disk::{Disk, Honesty, LostWrites};
 use self::record::{FileOperation, OperationRecorder, RecordedOperation};
-use crate::faults::Error;
+use crate::faults::FaultError;
 
 /// The head of a table whose rows are an [`Attack`] and its [`PowerOutcome`].
 pub const HEAD: &str = "| synchronous, processes | disk | cuts of operations | unsynced writes kept / torn / lost / names \
@@ -149,7 +149,7 @@ impl Attack<'_> {
     /// # Errors
     ///
     /// The work cannot be recorded, or the record is incomplete.
-    pub async fn run(&self) -> Result<PowerOutcome, Error> {
+    pub async fn run(&self) -> Result<PowerOutcome, FaultError> {
         let recorder = OperationRecorder::compile()?;
         let mut random = fastrand::Rng::with_seed(self.seed);
         let (mut outcome, mut beginning) = (PowerOutcome::default(), Beginning::default());
@@ -174,7 +174,7 @@ impl Attack<'_> {
         beginning: Beginning,
         random: &mut fastrand::Rng,
         outcome: &mut PowerOutcome,
-    ) -> Result<Beginning, Error> {
+    ) -> Result<Beginning, FaultError> {
         let folder = tempfile::tempdir()?;
         let live = folder.path().join("live");
         write(&beginning.files, &live)?;
@@ -244,7 +244,7 @@ impl Attack<'_> {
 }
 
 /// Fails if the recorded files differ from the files in the folder. In this case, the record lacks an operation.
-fn compare(mut disk: Disk, entries: &[RecordedOperation], folder: &Path) -> Result<(), Error> {
+fn compare(mut disk: Disk, entries: &[RecordedOperation], folder: &Path) -> Result<(), FaultError> {
     entries.iter().try_for_each(|entry| disk.apply(entry))?;
     let mut recorded = disk.seen();
     for entry in fs::read_dir(folder)? {

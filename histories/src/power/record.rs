@@ -7,7 +7,7 @@ use std::{fs, io};
 
 use tempfile::TempDir;
 
-use crate::faults::Error;
+use crate::faults::FaultError;
 
 /// The length of the part of an entry before its name and data, in bytes.
 const HEAD: usize = 24;
@@ -59,7 +59,7 @@ impl OperationRecorder {
     /// # Errors
     ///
     /// There is no such compiler.
-    pub fn compile() -> Result<Self, Error> {
+    pub fn compile() -> Result<Self, FaultError> {
         let recorder = Self { folder: tempfile::tempdir()? };
         let source = recorder.folder.path().join("recorder.c");
         fs::write(&source, include_str!("recorder.c"))?;
@@ -83,7 +83,7 @@ impl OperationRecorder {
     /// # Errors
     ///
     /// A command fails, or the record cannot be read.
-    pub fn run(&self, folder: &Path, commands: Vec<Command>) -> Result<Vec<RecordedOperation>, Error> {
+    pub fn run(&self, folder: &Path, commands: Vec<Command>) -> Result<Vec<RecordedOperation>, FaultError> {
         let log = self.folder.path().join("log");
         let folder = fs::canonicalize(folder)?;
         let mut children = Vec::new();
@@ -103,7 +103,7 @@ impl OperationRecorder {
 }
 
 /// Reads a record.
-fn read(mut rest: &[u8]) -> Result<Vec<RecordedOperation>, Error> {
+fn read(mut rest: &[u8]) -> Result<Vec<RecordedOperation>, FaultError> {
     let mut entries = Vec::new();
     while !rest.is_empty() {
         let (head, after) = rest.split_at_checked(HEAD).ok_or("the record is cut")?;

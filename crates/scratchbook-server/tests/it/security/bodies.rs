@@ -119,8 +119,8 @@ async fn too_much_of_something_is_refused_on_every_surface() {
     let many = |count| vec![json!({}); count];
     let content = |count| json!({"role": "user", "parts": vec![json!({"text": "x"}); count]});
     let event = |count| json!({"author": "user", "invocationId": "i", "timestamp": "2026-01-01T00:00:00Z", "content": content(count)});
-    type Case<'a> = (&'a str, Box<dyn Fn(usize) -> Value + 'a>, &'a str);
-    let cases: [Case<'_>; 8] = [
+    type BodyCase<'a> = (&'a str, Box<dyn Fn(usize) -> Value + 'a>, &'a str);
+    let cases: [BodyCase<'_>; 8] = [
         ("/apps/demo/users/u1/sessions", Box::new(|n| json!({"events": many(n)})), "body_events is 3"),
         ("/apps/demo/users/u1/sessions", Box::new(|n| json!({"events": [{"content": content(n)}]})), "body_parts is 3"),
         (
