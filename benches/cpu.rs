@@ -21,18 +21,18 @@ pub fn with_children(id: u32) -> f64 {
     of(id).map_or(0.0, |times| times.seconds + times.of_ended_children) + children
 }
 
-struct Times {
+struct ProcessTimes {
     parent: u32,
     seconds: f64,
     of_ended_children: f64,
 }
 
-fn of(id: u32) -> Option<Times> {
+fn of(id: u32) -> Option<ProcessTimes> {
     let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     // The second field is a name in parentheses, which may contain spaces.
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
-    Some(Times {
+    Some(ProcessTimes {
         parent: fields.get(1)?.parse().ok()?,
         seconds: (ticks(11)? + ticks(12)?) / TICKS,
         of_ended_children: (ticks(13)? + ticks(14)?) / TICKS,

@@ -27,26 +27,26 @@ fn main() -> ExitCode {
         for n in 0..EVENTS {
             service.append(&key, event(n), AppendOptions::default()).await.unwrap();
         }
-        let appended = Times::of(&service, &key).await;
+        let appended = ReadTimes::of(&service, &key).await;
         appended.print("appended one by one");
         let config = CreateSessionConfig::default().with_session_id("imported");
         let imported = config.with_events((0..EVENTS).map(event).collect());
         let key = service.create_session("app", "other", imported).await.unwrap().key().clone();
-        Times::of(&service, &key).await.print("imported at once, read at once");
-        Times::of(&service, &key).await.print("imported at once, read again");
+        ReadTimes::of(&service, &key).await.print("imported at once, read at once");
+        ReadTimes::of(&service, &key).await.print("imported at once, read again");
         if appended.worst() <= LIMIT { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     })
 }
 
 /// How long reads took.
-struct Times {
+struct ReadTimes {
     first: Duration,
     /// The fastest read of each event, sorted.
     best: Vec<Duration>,
     worst_of_all: Duration,
 }
 
-impl Times {
+impl ReadTimes {
     async fn of(service: &SqliteSessionService, key: &SessionKey) -> Self {
         let (mut first, mut best, mut worst_of_all) = (None, Vec::new(), Duration::ZERO);
         let mut random: u64 = 0x9E37_79B9_7F4A_7C15;

@@ -51,8 +51,8 @@ fn report() -> ExitCode {
     let mut missed = 0;
     for history in HISTORIES {
         for events in SIZES {
-            let Times { processor, passed } =
-                runtime().block_on(async move { tokio::spawn(Times::of(history, events)).await.unwrap() });
+            let TurnTimes { processor, passed } =
+                runtime().block_on(async move { tokio::spawn(TurnTimes::of(history, events)).await.unwrap() });
             let (median, most) = (passed[passed.len() / 2], passed[passed.len() * 9 / 10]);
             // The user's message itself is sent, too.
             let sent = events + 1;
@@ -70,17 +70,17 @@ fn report() -> ExitCode {
 }
 
 /// The times of turns, in microseconds.
-struct Times {
+struct TurnTimes {
     /// The mean processor time.
     processor: f64,
     /// The times until the answer has arrived, sorted.
     passed: Vec<f64>,
 }
 
-impl Times {
+impl TurnTimes {
     /// Measures many turns, each on its own session.
     async fn of(history: &'static str, events: usize) -> Self {
-        let bench = Bench::new(history, events).await;
+        let bench = TurnBench::new(history, events).await;
         // This number of turns takes about a second of processor time, which Linux counts in hundredths.
         let count = 3_000_000 / (3 * events + 300);
         let mut keys = Vec::with_capacity(count);
@@ -125,7 +125,7 @@ fn counted(history: &str, events: usize, turns: usize) -> Option<u64> {
 fn run(history: &str, events: usize, turns: usize) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let bench = Bench::new(history, events).await;
+        let bench = TurnBench::new(history, events).await;
         for n in 0..2 * COUNTED {
             let key = bench.fork(n).await;
             if n < turns {
@@ -136,12 +136,12 @@ fn run(history: &str, events: usize, turns: usize) {
 }
 
 /// An agent with a tool, and a session that each turn's session is copied from.
-struct Bench {
+struct TurnBench {
     runner: Runner,
     origin: SessionKey,
 }
 
-impl Bench {
+impl TurnBench {
     async fn new(history: &str, events: usize) -> Self {
         let tool =
             FunctionTool::new("look_up", "Looks up an item.", |_: Map<String, Value>, _| async { Ok(json!({})) });

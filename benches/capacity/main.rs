@@ -15,7 +15,7 @@ use scratchbook_benches::{cpu, event};
 use serde_json::{Map, json};
 use tokio::runtime::Runtime;
 
-use stores::Measured;
+use stores::MeasuredStore;
 
 /// How many sessions there are. Each session has its own user.
 const SESSIONS: usize = 1_000;
@@ -50,7 +50,7 @@ fn main() {
     println!("load afterwards {}", load());
 }
 
-fn measure(name: &str, open: &dyn Fn(&Runtime) -> Measured) {
+fn measure(name: &str, open: &dyn Fn(&Runtime) -> MeasuredStore) {
     let runtime = scratchbook_benches::runtime();
     let measured = open(&runtime);
     let create: Vec<usize> = (0..SESSIONS).collect();
@@ -103,7 +103,7 @@ fn measure(name: &str, open: &dyn Fn(&Runtime) -> Measured) {
 /// Makes calls by this many callers. Each caller waits for a call before it makes the next one.
 fn run<W, A, F>(
     runtime: &Runtime,
-    measured: &Measured,
+    measured: &MeasuredStore,
     callers: usize,
     work: Vec<W>,
     call: impl Fn(Arc<dyn SessionService>, W) -> F + Copy + Send + 'static,

@@ -12,17 +12,17 @@ use tokio::runtime::Runtime;
 use crate::disk::{self, Size};
 use scratchbook_benches::cpu;
 
-type Open = dyn Fn(&Runtime) -> Measured;
+type OpenStore = dyn Fn(&Runtime) -> MeasuredStore;
 
-pub(crate) const STORES: [(&str, &Open); 4] = [
-    ("PostgreSQL", &Measured::postgres),
-    ("PostgreSQL, partitioned", &Measured::partitioned),
-    ("MariaDB", &Measured::mariadb),
-    ("SQLite", &Measured::sqlite),
+pub(crate) const STORES: [(&str, &OpenStore); 4] = [
+    ("PostgreSQL", &MeasuredStore::postgres),
+    ("PostgreSQL, partitioned", &MeasuredStore::partitioned),
+    ("MariaDB", &MeasuredStore::mariadb),
+    ("SQLite", &MeasuredStore::sqlite),
 ];
 
 /// A store, and the server or folder that it uses.
-pub(crate) struct Measured {
+pub(crate) struct MeasuredStore {
     service: Arc<dyn SessionService>,
     home: Home,
 }
@@ -33,7 +33,7 @@ enum Home {
     Sqlite(TempDir),
 }
 
-impl Measured {
+impl MeasuredStore {
     fn postgres(runtime: &Runtime) -> Self {
         let options = PostgresOptions::default().with_setting("shared_buffers", "512MB");
         let server = Postgres::start(&options.with_setting("max_wal_size", "4GB")).unwrap();

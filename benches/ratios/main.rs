@@ -15,24 +15,24 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// Measures a comparison with this name, and returns its row.
-pub(crate) type Comparison = fn(&'static str) -> Row;
+pub(crate) type CompareFn = fn(&'static str) -> ComparisonRow;
 
 /// The number of rounds of a comparison. Each round measures one side after the other.
 const ROUNDS: usize = 5;
 const FINE_ROUNDS: usize = 41;
 
 /// A comparison: the measurements and the target.
-pub(crate) struct Row {
+pub(crate) struct ComparisonRow {
     name: &'static str,
     /// For each round, the seconds that one unit of work took on each side.
     rounds: Vec<(f64, f64)>,
-    target: Target,
+    target: RatioTarget,
     unit: &'static str,
 }
 
 /// The target for the ratio of side `a` to side `b`.
 #[derive(Clone, Copy)]
-pub(crate) enum Target {
+pub(crate) enum RatioTarget {
     /// `a` costs at most this many times as much as `b`.
     CostAtMost(f64),
     /// `a` is at least this many times as fast as `b`.
@@ -42,11 +42,11 @@ pub(crate) enum Target {
 /// Measures one side after the other, round by round. `a` and `b` return the seconds that one unit of work took.
 pub(crate) fn compare(
     name: &'static str,
-    target: Target,
+    target: RatioTarget,
     unit: &'static str,
     a: impl FnMut() -> f64,
     b: impl FnMut() -> f64,
-) -> Row {
+) -> ComparisonRow {
     compare_in(ROUNDS, name, target, unit, a, b)
 }
 
@@ -54,26 +54,26 @@ pub(crate) fn compare(
 /// difference between two rounds.
 pub(crate) fn compare_finely(
     name: &'static str,
-    target: Target,
+    target: RatioTarget,
     unit: &'static str,
     a: impl FnMut() -> f64,
     b: impl FnMut() -> f64,
-) -> Row {
+) -> ComparisonRow {
     compare_in(FINE_ROUNDS, name, target, unit, a, b)
 }
 
 fn compare_in(
     count: usize,
     name: &'static str,
-    target: Target,
+    target: RatioTarget,
     unit: &'static str,
     mut a: impl FnMut() -> f64,
     mut b: impl FnMut() -> f64,
-) -> Row {
+) -> ComparisonRow {
     // Both sides run once before they are measured.
     let _ = (a(), b());
     let rounds = (0..count).map(|_| (a(), b())).collect();
-    Row { name, rounds, target, unit }
+    ComparisonRow { name, rounds, target, unit }
 }
 
 /// Returns the mean time of `count` repetitions, in seconds.
@@ -88,28 +88,28 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-impl Row {
+impl ComparisonRow {
     fn ratio(&self) -> f64 {
         median(
             self.rounds
                 .iter()
-                .map(|(a, b)| if let Target::CostAtMost(_) = self.target { a / b } else { b / a })
+                .map(|(a, b)| if let RatioTarget::CostAtMost(_) = self.target { a / b } else { b / a })
                 .collect(),
         )
     }
 
     fn is_met(&self) -> bool {
         match self.target {
-            Target::CostAtMost(limit) => self.ratio() <= limit,
-            Target::SpeedAtLeast(limit) => self.ratio() >= limit,
+            RatioTarget::CostAtMost(limit) => self.ratio() <= limit,
+            RatioTarget::SpeedAtLeast(limit) => self.ratio() >= limit,
         }
     }
 
     fn print(&self) {
         let per_second = |side: fn(&(f64, f64)) -> f64| 1.0 / median(self.rounds.iter().map(side).collect());
         let target = match self.target {
-            Target::CostAtMost(limit) => format!("cost at most {limit}"),
-            Target::SpeedAtLeast(limit) => format!("speed at least {limit}"),
+            RatioTarget::CostAtMost(limit) => format!("cost at most {limit}"),
+            RatioTarget::SpeedAtLeast(limit) => format!("speed at least {limit}"),
         };
         let met = if self.is_met() { "yes" } else { "**no**" };
         println!(

@@ -12,9 +12,9 @@ use scratchbook_benches::{event_of_three, runtime};
 use scratchbook_test_servers::{MariaDb, MariaDbOptions};
 
 use crate::side::Side;
-use crate::{Comparison, Row, Target, compare, compare_finely};
+use crate::{CompareFn, ComparisonRow, RatioTarget, compare, compare_finely};
 
-pub(crate) const COMPARISONS: &[(&str, Comparison)] = &[
+pub(crate) const COMPARISONS: &[(&str, CompareFn)] = &[
     ("MariaDB: 16 appenders against 16 clients writing the same rows statement by statement", batched),
     ("MariaDB: get of the last 10 at 100,000 events against 100", get_last),
     ("MariaDB: get of state alone at 100,000 events against 100", get_state),
@@ -149,46 +149,46 @@ async fn write(connection: &mut Conn, prefix: &str, client: usize) {
 }
 
 /// Compares both sides in tables of the same size, because each round adds to both.
-fn batched(name: &'static str) -> Row {
+fn batched(name: &'static str) -> ComparisonRow {
     let (ours, theirs) = (bench("ours_"), bench("theirs_"));
     let keys = ours.writers(CLIENTS, |n| format!("app{n}"));
     theirs.writers(CLIENTS, |n| format!("app{n}"));
-    let target = Target::SpeedAtLeast(1.3);
+    let target = RatioTarget::SpeedAtLeast(1.3);
     let row = compare(name, target, "appends", || ours.append_of_three(&keys, 300), || statements("theirs_", 300));
     ours.close();
     theirs.close();
     row
 }
 
-fn get_last(name: &'static str) -> Row {
+fn get_last(name: &'static str) -> ComparisonRow {
     get_by_events(name, "last_", &GetSessionConfig::default().with_num_recent_events(10))
 }
 
-fn get_state(name: &'static str) -> Row {
+fn get_state(name: &'static str) -> ComparisonRow {
     get_by_events(name, "state_", &GetSessionConfig::state_only())
 }
 
-fn get_by_events(name: &'static str, prefix: &str, config: &GetSessionConfig) -> Row {
+fn get_by_events(name: &'static str, prefix: &str, config: &GetSessionConfig) -> ComparisonRow {
     let bench = bench(prefix);
     let (long, short) = (bench.session("long", 100_000, 10), bench.session("short", 100, 10));
-    let target = Target::CostAtMost(1.2);
+    let target = RatioTarget::CostAtMost(1.2);
     compare(name, target, "gets", || bench.get(&long, config, 2000), || bench.get(&short, config, 2000))
 }
 
-fn append_by_events(name: &'static str) -> Row {
+fn append_by_events(name: &'static str) -> ComparisonRow {
     let bench = bench("append_");
     let (long, short) = (bench.session("long", 100_000, 10), bench.session("short", 100, 10));
-    let target = Target::CostAtMost(1.2);
+    let target = RatioTarget::CostAtMost(1.2);
     compare(name, target, "appends", || bench.append(&long, 1000), || bench.append(&short, 1000))
 }
 
-fn append_beside_watchers(name: &'static str) -> Row {
+fn append_beside_watchers(name: &'static str) -> ComparisonRow {
     let watched = bench("watched_").with_idle_watchers(1000);
     let unwatched = bench("unwatched_");
     let (of_watched, of_unwatched) = (watched.session("s", 0, 10), unwatched.session("s", 0, 10));
     compare_finely(
         name,
-        Target::CostAtMost(1.03),
+        RatioTarget::CostAtMost(1.03),
         "appends",
         || watched.append(&of_watched, 300),
         || unwatched.append(&of_unwatched, 300),

@@ -4,9 +4,9 @@ use futures_util::FutureExt;
 use scratchbook::{AppendOptions, GetSessionConfig, InMemorySessionService, SessionKey, SessionService};
 use scratchbook_benches::{event, session};
 
-use crate::{Comparison, Row, Target, compare, time_each};
+use crate::{CompareFn, ComparisonRow, RatioTarget, compare, time_each};
 
-pub(crate) const COMPARISONS: &[(&str, Comparison)] = &[
+pub(crate) const COMPARISONS: &[(&str, CompareFn)] = &[
     ("memory: get at 100,000 events against 10", get),
     ("memory: append at event 100,000 against the first thousand", append),
 ];
@@ -22,16 +22,16 @@ fn with_events(events: usize) -> (InMemorySessionService, SessionKey) {
     (service, key)
 }
 
-fn get(name: &'static str) -> Row {
+fn get(name: &'static str) -> ComparisonRow {
     let ((long, key), (short, _)) = (with_events(100_000), with_events(10));
     let config = GetSessionConfig::default();
     let get = |service: &InMemorySessionService| {
         time_each(200_000, || drop(std::hint::black_box(now(service.get_session(&key, &config)).unwrap())))
     };
-    compare(name, Target::CostAtMost(1.2), "gets", || get(&long), || get(&short))
+    compare(name, RatioTarget::CostAtMost(1.2), "gets", || get(&long), || get(&short))
 }
 
-fn append(name: &'static str) -> Row {
+fn append(name: &'static str) -> ComparisonRow {
     let (long, key) = with_events(100_000);
     let thousand = |service: &InMemorySessionService| {
         let mut events = (0..1000).map(event).collect::<Vec<_>>().into_iter();
@@ -50,5 +50,5 @@ fn append(name: &'static str) -> Row {
         seconds
     };
     let late = || (0..5).map(|_| thousand(&long)).sum::<f64>() / 5.0;
-    compare(name, Target::CostAtMost(1.2), "appends", late, first)
+    compare(name, RatioTarget::CostAtMost(1.2), "appends", late, first)
 }

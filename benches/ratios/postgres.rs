@@ -10,9 +10,9 @@ use scratchbook_benches::{event_of_three, runtime};
 use scratchbook_test_servers::{Postgres, PostgresOptions};
 
 use crate::side::Side;
-use crate::{Comparison, Row, Target, compare, compare_finely};
+use crate::{CompareFn, ComparisonRow, RatioTarget, compare, compare_finely};
 
-pub(crate) const COMPARISONS: &[(&str, Comparison)] = &[
+pub(crate) const COMPARISONS: &[(&str, CompareFn)] = &[
     ("PostgreSQL: one client against pgbench running our append", one_client),
     ("PostgreSQL: 64 appenders against pgbench with 16 clients running our append", batched),
     ("PostgreSQL: 64 appenders on one app's keys against keys of their own", hot),
@@ -111,16 +111,22 @@ fn pgbench(append: &str, clients: usize) -> f64 {
     1.0 / rate.expect("pgbench says how many transactions a second it made")
 }
 
-fn one_client(name: &'static str) -> Row {
-    against_pgbench(name, Target::SpeedAtLeast(0.75), 1, 1, 10_000)
+fn one_client(name: &'static str) -> ComparisonRow {
+    against_pgbench(name, RatioTarget::SpeedAtLeast(0.75), 1, 1, 10_000)
 }
 
-fn batched(name: &'static str) -> Row {
-    against_pgbench(name, Target::SpeedAtLeast(1.5), 64, PGBENCH_CLIENTS, 1_000)
+fn batched(name: &'static str) -> ComparisonRow {
+    against_pgbench(name, RatioTarget::SpeedAtLeast(1.5), 64, PGBENCH_CLIENTS, 1_000)
 }
 
 /// Compares both sides in tables of the same size, because each round adds to both.
-fn against_pgbench(name: &'static str, target: Target, count: usize, clients: usize, each: usize) -> Row {
+fn against_pgbench(
+    name: &'static str,
+    target: RatioTarget,
+    count: usize,
+    clients: usize,
+    each: usize,
+) -> ComparisonRow {
     let schemas = [format!("ours_{count}"), format!("pgbench_{count}")];
     let (ours, theirs) = (bench(&schemas[0]), bench(&schemas[1]));
     let keys = ours.writers(count, |n| format!("app{n}"));
@@ -132,42 +138,42 @@ fn against_pgbench(name: &'static str, target: Target, count: usize, clients: us
     row
 }
 
-fn hot(name: &'static str) -> Row {
+fn hot(name: &'static str) -> ComparisonRow {
     let (one, own) = (bench("hot"), bench("cold"));
     let (in_one, in_own) = (one.writers(64, |_| "app".to_owned()), own.writers(64, |n| format!("app{n}")));
-    let target = Target::SpeedAtLeast(0.8);
+    let target = RatioTarget::SpeedAtLeast(0.8);
     compare(name, target, "appends", || one.append_of_three(&in_one, 500), || own.append_of_three(&in_own, 500))
 }
 
-fn get_last(name: &'static str) -> Row {
+fn get_last(name: &'static str) -> ComparisonRow {
     get_by_events(name, "get_last", &GetSessionConfig::default().with_num_recent_events(10))
 }
 
-fn get_state(name: &'static str) -> Row {
+fn get_state(name: &'static str) -> ComparisonRow {
     get_by_events(name, "get_state", &GetSessionConfig::state_only())
 }
 
-fn get_by_events(name: &'static str, schema: &str, config: &GetSessionConfig) -> Row {
+fn get_by_events(name: &'static str, schema: &str, config: &GetSessionConfig) -> ComparisonRow {
     let bench = bench(schema);
     let (long, short) = (bench.session("long", 100_000, 10), bench.session("short", 100, 10));
-    let target = Target::CostAtMost(1.2);
+    let target = RatioTarget::CostAtMost(1.2);
     compare(name, target, "gets", || bench.get(&long, config, 2000), || bench.get(&short, config, 2000))
 }
 
-fn append_by_events(name: &'static str) -> Row {
+fn append_by_events(name: &'static str) -> ComparisonRow {
     let bench = bench("append");
     let (long, short) = (bench.session("long", 100_000, 10), bench.session("short", 100, 10));
-    let target = Target::CostAtMost(1.2);
+    let target = RatioTarget::CostAtMost(1.2);
     compare(name, target, "appends", || bench.append(&long, 2000), || bench.append(&short, 2000))
 }
 
-fn append_beside_watchers(name: &'static str) -> Row {
+fn append_beside_watchers(name: &'static str) -> ComparisonRow {
     let watched = bench("watched").with_idle_watchers(1000);
     let unwatched = bench("unwatched");
     let (of_watched, of_unwatched) = (watched.session("s", 0, 10), unwatched.session("s", 0, 10));
     compare_finely(
         name,
-        Target::CostAtMost(1.03),
+        RatioTarget::CostAtMost(1.03),
         "appends",
         || watched.append(&of_watched, 300),
         || unwatched.append(&of_unwatched, 300),

@@ -10,9 +10,9 @@ use scratchbook::store::Synchronous;
 use scratchbook::{Content, Event, LlmAgent, Result, Runner, SessionKey};
 use scratchbook_benches::{runtime, session, sqlite};
 
-use crate::{Comparison, Row, Target, compare, time_each};
+use crate::{CompareFn, ComparisonRow, RatioTarget, compare, time_each};
 
-pub(crate) const COMPARISONS: &[(&str, Comparison)] =
+pub(crate) const COMPARISONS: &[(&str, CompareFn)] =
     &[("SQLite: a run on a session of 100,000 events, summed up, against 1,000", run)];
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl EventsSummarizer for InFewWords {
     }
 }
 
-fn run(name: &'static str) -> Row {
+fn run(name: &'static str) -> ComparisonRow {
     let (runtime, folder) = (runtime(), tempfile::tempdir().unwrap());
     let store = runtime.block_on(sqlite(&folder.path().join("bench.db"), Synchronous::Normal));
     let model = ScriptedLlm::from_fn(|_| Ok(LlmResponse::text("There is a book.")));
@@ -44,7 +44,7 @@ fn run(name: &'static str) -> Row {
     });
     compare(
         name,
-        Target::CostAtMost(1.2),
+        RatioTarget::CostAtMost(1.2),
         "runs",
         || time_each(200, || turn(&long)),
         || time_each(200, || turn(&short)),

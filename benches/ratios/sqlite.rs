@@ -10,9 +10,9 @@ use scratchbook_benches::{event, runtime, sqlite};
 use tempfile::TempDir;
 
 use crate::side::Side;
-use crate::{Comparison, Row, Target, compare, compare_finely};
+use crate::{CompareFn, ComparisonRow, RatioTarget, compare, compare_finely};
 
-pub(crate) const COMPARISONS: &[(&str, Comparison)] = &[
+pub(crate) const COMPARISONS: &[(&str, CompareFn)] = &[
     ("SQLite: one writer against a bare transaction of the same rows", one_writer),
     ("SQLite: 64 appenders at FULL against NORMAL", full_against_normal),
     ("SQLite: 64 appenders at FULL against a bare single INSERT per transaction", group_commit),
@@ -32,13 +32,13 @@ fn bench(synchronous: Synchronous) -> Side<TempDir> {
 }
 
 /// A database with the same schema and settings, which is written to directly.
-struct Bare {
+struct PlainSqlite {
     connection: Connection,
     seq: i64,
     _folder: TempDir,
 }
 
-impl Bare {
+impl PlainSqlite {
     fn new() -> Self {
         let bench = bench(Synchronous::Full);
         bench.session("s", 0, 10);
@@ -117,39 +117,39 @@ fn insert_event(connection: &Connection, seq: i64, id: &str, text: &str) {
     connection.prepare_cached(sql).unwrap().execute(params![seq, id, [7_u8; 32], time, text]).unwrap();
 }
 
-fn one_writer(name: &'static str) -> Row {
+fn one_writer(name: &'static str) -> ComparisonRow {
     let bench = bench(Synchronous::Full);
     let key = bench.session("s", 0, 10);
-    let mut bare = Bare::new();
-    compare(name, Target::SpeedAtLeast(0.7), "appends", || bench.append(&key, 2000), || bare.transactions(2000))
+    let mut bare = PlainSqlite::new();
+    compare(name, RatioTarget::SpeedAtLeast(0.7), "appends", || bench.append(&key, 2000), || bare.transactions(2000))
 }
 
-fn full_against_normal(name: &'static str) -> Row {
+fn full_against_normal(name: &'static str) -> ComparisonRow {
     let full = bench(Synchronous::Full).with_sessions(64);
     let normal = bench(Synchronous::Normal).with_sessions(64);
-    compare(name, Target::SpeedAtLeast(0.7), "appends", || full.append_by(64, 150), || normal.append_by(64, 150))
+    compare(name, RatioTarget::SpeedAtLeast(0.7), "appends", || full.append_by(64, 150), || normal.append_by(64, 150))
 }
 
-fn group_commit(name: &'static str) -> Row {
+fn group_commit(name: &'static str) -> ComparisonRow {
     let bench = bench(Synchronous::Full).with_sessions(64);
-    let mut bare = Bare::new();
-    compare(name, Target::SpeedAtLeast(2.5), "appends", || bench.append_by(64, 150), || bare.single_inserts(3000))
+    let mut bare = PlainSqlite::new();
+    compare(name, RatioTarget::SpeedAtLeast(2.5), "appends", || bench.append_by(64, 150), || bare.single_inserts(3000))
 }
 
-fn get_last(name: &'static str) -> Row {
+fn get_last(name: &'static str) -> ComparisonRow {
     get_by_events(name, &GetSessionConfig::default().with_num_recent_events(10))
 }
 
-fn get_state(name: &'static str) -> Row {
+fn get_state(name: &'static str) -> ComparisonRow {
     get_by_events(name, &GetSessionConfig::state_only())
 }
 
-fn get_by_events(name: &'static str, config: &GetSessionConfig) -> Row {
+fn get_by_events(name: &'static str, config: &GetSessionConfig) -> ComparisonRow {
     let bench = bench(Synchronous::Normal);
     let (long, short) = (bench.session("long", 100_000, 10), bench.session("short", 100, 10));
     compare(
         name,
-        Target::CostAtMost(1.2),
+        RatioTarget::CostAtMost(1.2),
         "gets",
         || bench.get(&long, config, 3000),
         || bench.get(&short, config, 3000),
@@ -157,38 +157,38 @@ fn get_by_events(name: &'static str, config: &GetSessionConfig) -> Row {
 }
 
 /// Compares appends to two sessions, without flushes, which would hide the difference.
-fn append_to(name: &'static str, bench: &Side<TempDir>, much: &SessionKey, little: &SessionKey) -> Row {
+fn append_to(name: &'static str, bench: &Side<TempDir>, much: &SessionKey, little: &SessionKey) -> ComparisonRow {
     let (much, little) = (|| bench.append(much, 3000), || bench.append(little, 3000));
-    compare(name, Target::CostAtMost(1.2), "appends", much, little)
+    compare(name, RatioTarget::CostAtMost(1.2), "appends", much, little)
 }
 
-fn append_by_events(name: &'static str) -> Row {
+fn append_by_events(name: &'static str) -> ComparisonRow {
     let bench = bench(Synchronous::Normal);
     let (long, short) = (bench.session("long", 100_000, 10), bench.session("short", 100, 10));
     append_to(name, &bench, &long, &short)
 }
 
-fn append_by_keys(name: &'static str) -> Row {
+fn append_by_keys(name: &'static str) -> ComparisonRow {
     let bench = bench(Synchronous::Normal);
     let (large, small) = (bench.session("large", 0, 10_000), bench.session("small", 0, 10));
     append_to(name, &bench, &large, &small)
 }
 
-fn append_by_sessions(name: &'static str) -> Row {
+fn append_by_sessions(name: &'static str) -> ComparisonRow {
     let (many, few) = (bench(Synchronous::Normal), bench(Synchronous::Normal));
     (0..10_000).for_each(|n| drop(many.session(&format!("s{n}"), 1, 1)));
     (0..10).for_each(|n| drop(few.session(&format!("s{n}"), 1, 1)));
     let key = SessionKey::new("app", "user", "s5").unwrap();
-    compare(name, Target::CostAtMost(1.2), "appends", || many.append(&key, 3000), || few.append(&key, 3000))
+    compare(name, RatioTarget::CostAtMost(1.2), "appends", || many.append(&key, 3000), || few.append(&key, 3000))
 }
 
-fn append_beside_watchers(name: &'static str) -> Row {
+fn append_beside_watchers(name: &'static str) -> ComparisonRow {
     let watched = bench(Synchronous::Normal).with_idle_watchers(1000);
     let unwatched = bench(Synchronous::Normal);
     let (of_watched, of_unwatched) = (watched.session("s", 0, 10), unwatched.session("s", 0, 10));
     compare_finely(
         name,
-        Target::CostAtMost(1.03),
+        RatioTarget::CostAtMost(1.03),
         "appends",
         || watched.append(&of_watched, 1000),
         || unwatched.append(&of_unwatched, 1000),

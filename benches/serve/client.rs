@@ -4,12 +4,12 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
 /// A persistent connection.
-pub(crate) struct Client {
+pub(crate) struct ServeClient {
     port: u16,
     connection: BufReader<TcpStream>,
 }
 
-impl Client {
+impl ServeClient {
     /// Connects to a port; `None` if no server listens there.
     pub(crate) fn connect(port: u16) -> Option<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::client::Client;
-use crate::server::Server;
+use crate::client::ServeClient;
+use crate::server::ServedProcess;
 
 const CONNECTIONS: &str = "-c16";
 /// The number of wrk's threads. One thread keeps either server busy, and leaves the rest of a small machine to the
@@ -24,7 +24,7 @@ pub(crate) enum Load {
 }
 
 /// The result of a round.
-pub(crate) struct Measured {
+pub(crate) struct RoundResult {
     pub(crate) per_second: f64,
     /// The median of the latencies, in milliseconds. The next field has their 99th percentile.
     pub(crate) p50: f64,
@@ -32,7 +32,7 @@ pub(crate) struct Measured {
 }
 
 impl Load {
-    pub(crate) fn measure(self, server: &Server, round: usize, seconds: u64) -> Measured {
+    pub(crate) fn measure(self, server: &ServedProcess, round: usize, seconds: u64) -> RoundResult {
         match self {
             Self::Create => wrk(server, seconds, "request = function() return create end", usize::MAX),
             Self::Get => {
@@ -57,14 +57,14 @@ impl Load {
 }
 
 /// Makes this many sessions with 10 events of about 600 bytes.
-fn make_sessions(server: &Server, name: &str, count: usize) {
+fn make_sessions(server: &ServedProcess, name: &str, count: usize) {
     let text = "All work and no play makes the agent a dull program. ".repeat(6);
     let event = |n: usize| {
         let author = if n.is_multiple_of(2) { "user" } else { "demo" };
         json!({"author": author, "invocationId": "e-1", "content": {"role": author, "parts": [{"text": text}]}})
     };
     let events: Vec<_> = (0..10).map(event).collect();
-    let mut client = Client::connect(server.port).unwrap();
+    let mut client = ServeClient::connect(server.port).unwrap();
     for n in 0..count {
         client.ask("POST", SESSIONS, &json!({"sessionId": format!("{name}-{n}"), "events": events}).to_string());
     }
@@ -72,7 +72,7 @@ fn make_sessions(server: &Server, name: &str, count: usize) {
 
 /// Lets wrk send the requests of a script for a time. Every request has to succeed, and there may be at most `most`
 /// requests.
-fn wrk(server: &Server, seconds: u64, request: &str, most: usize) -> Measured {
+fn wrk(server: &ServedProcess, seconds: u64, request: &str, most: usize) -> RoundResult {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("load.lua");
     let text = format!(
@@ -96,5 +96,5 @@ fn wrk(server: &Server, seconds: u64, request: &str, most: usize) -> Measured {
     let [requests, duration, errors, p50, p99] = numbers[..] else { panic!("{output}") };
     assert_eq!(errors, 0.0, "{output}");
     assert!(requests <= most as f64, "{requests} requests, over {most}: the sessions grow too long");
-    Measured { per_second: requests / duration * 1e6, p50: p50 / 1e3, p99: p99 / 1e3 }
+    RoundResult { per_second: requests / duration * 1e6, p50: p50 / 1e3, p99: p99 / 1e3 }
 }

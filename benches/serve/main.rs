@@ -19,8 +19,8 @@ mod start;
 
 use std::process::ExitCode;
 
-use load::{Load, Measured};
-use server::Server;
+use load::{Load, RoundResult};
+use server::ServedProcess;
 
 const ROUNDS: usize = 3;
 
@@ -62,13 +62,13 @@ fn rates() -> usize {
         "| requests | scratchbook, per s | p50, ms | p99, ms | adk, per s | p50, ms | p99, ms | times | target | met |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|");
-    let (ours, adk) = (Server::scratchbook(), Server::adk());
+    let (ours, adk) = (ServedProcess::scratchbook(), ServedProcess::adk());
     let mut missed = 0;
     for (name, load, target) in ROWS {
         let rounds: Vec<_> = (0..ROUNDS)
             .map(|round| (load.measure(&ours, round, seconds()), load.measure(&adk, round, seconds())))
             .collect();
-        let of = |side: fn(&(Measured, Measured)) -> f64| median(rounds.iter().map(side).collect());
+        let of = |side: fn(&(RoundResult, RoundResult)) -> f64| median(rounds.iter().map(side).collect());
         let (times, p99) = (of(|(a, b)| a.per_second / b.per_second), of(|(a, _)| a.p99));
         let is_met = times >= target && p99 < P99;
         println!(

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::client::Client;
+use crate::client::ServeClient;
 
 /// A running server. It ends when this value is dropped.
-pub(crate) struct Server {
+pub(crate) struct ServedProcess {
     process: Child,
     pub(crate) port: u16,
     /// How many sessions a round of changes uses: enough that each session is changed at most ten times.
@@ -41,7 +41,7 @@ pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-impl Server {
+impl ServedProcess {
     pub(crate) fn scratchbook() -> Self {
         let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
         let mut command = Command::new(binary());
@@ -82,12 +82,12 @@ impl Server {
 
 /// Returns whether a server answers on this port.
 pub(crate) fn is_up(port: u16) -> bool {
-    Client::connect(port)
+    ServeClient::connect(port)
         .and_then(|mut client| client.send("GET", "/health", ""))
         .is_some_and(|(status, _)| status == 200)
 }
 
-impl Drop for Server {
+impl Drop for ServedProcess {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::client::Client;
+use crate::client::ServeClient;
 use crate::median;
-use crate::server::{Server, binary, free_port, is_up};
+use crate::server::{ServedProcess, binary, free_port, is_up};
 
 const STARTS: usize = 20;
 /// The maximum time of a start, in milliseconds.
@@ -57,9 +57,9 @@ fn start(database: &str) -> f64 {
 /// Returns the median time from the request to the first frame of a run, in milliseconds. The model answers at once,
 /// and each run has its own session.
 fn first_byte() -> f64 {
-    let server = Server::scratchbook();
+    let server = ServedProcess::scratchbook();
     let run = |n: usize| {
-        let mut client = Client::connect(server.port).unwrap();
+        let mut client = ServeClient::connect(server.port).unwrap();
         client.ask("POST", &format!("/apps/demo/users/u/sessions/run-{n}"), "");
         let message = json!({"role": "user", "parts": [{"text": "help"}]});
         let body = json!({

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::faults::Error;
+use crate::faults::FaultError;
 
 /// Where packages install the library.
 const LIBRARIES: [&str; 3] = [
@@ -16,14 +16,14 @@ const LIBRARIES: [&str; 3] = [
 
 /// The clock of one server process.
 #[derive(Debug)]
-pub(crate) struct Clock {
+pub(crate) struct ServerClock {
     library: PathBuf,
     folder: TempDir,
 }
 
-impl Clock {
+impl ServerClock {
     /// Creates a clock that is right. Returns `None` if libfaketime is not installed.
-    pub(crate) fn new() -> Result<Option<Self>, Error> {
+    pub(crate) fn new() -> Result<Option<Self>, FaultError> {
         let Some(library) = LIBRARIES.into_iter().map(PathBuf::from).find(|path| path.is_file()) else {
             return Ok(None);
         };
@@ -34,7 +34,7 @@ impl Clock {
 
     /// Sets the clock to this many seconds after the right time, or before it if the number is negative. The process
     /// notices within a second.
-    pub(crate) fn set(&self, seconds: i64) -> Result<(), Error> {
+    pub(crate) fn set(&self, seconds: i64) -> Result<(), FaultError> {
         // The file is replaced as a whole, so the process never reads a part of it.
         let new = self.folder.path().join("new");
         std::fs::write(&new, format!("{seconds:+}s\n"))?;
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_process_has_the_clock_that_it_is_given() {
-        let Some(clock) = Clock::new().unwrap() else {
+        let Some(clock) = ServerClock::new().unwrap() else {
             println!("LEFT OUT: libfaketime is not installed");
             return;
         };

@@ -10,7 +10,7 @@ use scratchbook_test_servers::{
 use tempfile::TempDir;
 
 use crate::disk::SmallDisk;
-use crate::faults::Error;
+use crate::faults::FaultError;
 use crate::servers::until_started;
 
 /// How long a load balancer needs to notice that a node of a cluster is dead.
@@ -46,7 +46,7 @@ pub enum Database {
 
 /// How the leader of a cluster fails.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Loss {
+pub(crate) enum LeaderLoss {
     /// The leader is killed.
     Killed,
     /// The leader stops running for longer than its lease lasts, and then continues.
@@ -56,41 +56,41 @@ pub(crate) enum Loss {
 }
 
 impl Database {
-    pub(crate) fn file() -> Result<Self, Error> {
+    pub(crate) fn file() -> Result<Self, FaultError> {
         Ok(Self::File(tempfile::tempdir()?))
     }
 
-    pub(crate) fn file_on_small_disk() -> Result<Self, Error> {
+    pub(crate) fn file_on_small_disk() -> Result<Self, FaultError> {
         Ok(Self::FileOnSmallDisk(SmallDisk::mount()?))
     }
 
-    pub(crate) fn postgres() -> Result<Self, Error> {
+    pub(crate) fn postgres() -> Result<Self, FaultError> {
         Ok(Self::Postgres(Postgres::start(&PostgresOptions::default())?))
     }
 
-    pub(crate) fn standby(replication: Replication) -> Result<Self, Error> {
+    pub(crate) fn standby(replication: Replication) -> Result<Self, FaultError> {
         Ok(Self::Standby(StandbyPair::start_with(replication)?))
     }
 
-    pub(crate) fn read_standby(replication: Replication) -> Result<Self, Error> {
+    pub(crate) fn read_standby(replication: Replication) -> Result<Self, FaultError> {
         Ok(Self::ReadStandby(StandbyPair::start_with(replication)?))
     }
 
-    pub(crate) fn patroni(replication: Replication) -> Result<Self, Error> {
+    pub(crate) fn patroni(replication: Replication) -> Result<Self, FaultError> {
         Ok(Self::Patroni(Patroni::start(replication)?))
     }
 
-    pub(crate) fn mariadb() -> Result<Self, Error> {
+    pub(crate) fn mariadb() -> Result<Self, FaultError> {
         Ok(Self::MariaDb(MariaDb::start(&MariaDbOptions::default())?))
     }
 
-    pub(crate) fn galera(is_written_everywhere: bool) -> Result<Self, Error> {
+    pub(crate) fn galera(is_written_everywhere: bool) -> Result<Self, FaultError> {
         Ok(Self::Galera { cluster: Galera::start()?, is_written_everywhere })
     }
 
     /// Starts a cluster in which every statement waits for the commits of other nodes. A transaction cannot lock a row
     /// that has changed since the transaction began.
-    pub(crate) fn strict_galera() -> Result<Self, Error> {
+    pub(crate) fn strict_galera() -> Result<Self, FaultError> {
         let cluster = Galera::start_with(&["wsrep_sync_wait = 7", "innodb_snapshot_isolation = ON"])?;
         Ok(Self::Galera { cluster, is_written_everywhere: true })
     }
@@ -132,7 +132,7 @@ impl Database {
     }
 
     /// Kills the database server and starts it again, if there is only one server. Does nothing otherwise.
-    pub(crate) fn kill(&self) -> Result<(), Error> {
+    pub(crate) fn kill(&self) -> Result<(), FaultError> {
         match self {
             Self::Postgres(server) => Ok(server.kill().and_then(|()| until_started(|| server.restart()))?),
             Self::ReadStandby(pair) => {
@@ -146,7 +146,7 @@ impl Database {
 
     /// Kills the primary, lets its standby take over, and starts a new standby. Does nothing for a database without a
     /// standby that takes over.
-    pub(crate) fn fail_over(&mut self, proxies: &[Proxy]) -> Result<(), Error> {
+    pub(crate) fn fail_over(&mut self, proxies: &[Proxy]) -> Result<(), FaultError> {
         let Self::Standby(pair) = self else { return Ok(()) };
         pair.fail_over()?;
         for proxy in proxies {
@@ -158,7 +158,7 @@ impl Database {
 
     /// Kills a node of a cluster, sends its server processes to another node, and sends them back when it has joined
     /// again. Does nothing without a cluster.
-    pub(crate) fn kill_node(&self, proxies: &[Proxy], random: &mut fastrand::Rng) -> Result<(), Error> {
+    pub(crate) fn kill_node(&self, proxies: &[Proxy], random: &mut fastrand::Rng) -> Result<(), FaultError> {
         let Self::Galera { cluster, .. } = self else { return Ok(()) };
         let (dead, moved) = (random.usize(..cluster.nodes().len()), 1 + random.usize(..cluster.nodes().len() - 1));
         let other = (dead + moved) % cluster.nodes().len();
@@ -178,29 +178,29 @@ impl Database {
 
     /// Lets the leader of a cluster fail. Heals it when another leader is elected and has taken writes for some time.
     /// Returns whether there was a leader.
-    pub(crate) fn lose_leader(&mut self, loss: Loss, time: Duration) -> Result<bool, Error> {
+    pub(crate) fn lose_leader(&mut self, loss: LeaderLoss, time: Duration) -> Result<bool, FaultError> {
         let Self::Patroni(cluster) = self else { return Ok(false) };
         let Some(leader) = cluster.leader() else { return Ok(false) };
         match loss {
-            Loss::Killed => cluster.kill(leader)?,
-            Loss::Frozen => cluster.freeze(leader)?,
-            Loss::CutOff => cluster.cut_off(leader),
+            LeaderLoss::Killed => cluster.kill(leader)?,
+            LeaderLoss::Frozen => cluster.freeze(leader)?,
+            LeaderLoss::CutOff => cluster.cut_off(leader),
         }
         // If no other node has everything that was acknowledged, no leader is elected until the old leader is back.
         if cluster.wait_for_other_leader(leader).is_ok() {
             sleep(time);
         }
         match loss {
-            Loss::Killed => cluster.rejoin(leader)?,
-            Loss::Frozen => cluster.thaw(leader)?,
-            Loss::CutOff => cluster.reconnect(leader),
+            LeaderLoss::Killed => cluster.rejoin(leader)?,
+            LeaderLoss::Frozen => cluster.thaw(leader)?,
+            LeaderLoss::CutOff => cluster.reconnect(leader),
         }
         cluster.wait_until_whole()?;
         Ok(true)
     }
 
     /// Fills the disk for some time. Does nothing without a disk of its own.
-    pub(crate) fn fill_disk(&self, time: Duration) -> Result<(), Error> {
+    pub(crate) fn fill_disk(&self, time: Duration) -> Result<(), FaultError> {
         let Self::FileOnSmallDisk(disk) = self else { return Ok(()) };
         disk.fill()?;
         sleep(time);

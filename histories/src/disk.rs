@@ -6,7 +6,7 @@ use std::process::Command;
 use rustix::fs::statvfs;
 use tempfile::TempDir;
 
-use crate::faults::Error;
+use crate::faults::FaultError;
 
 /// The size of the disk while it is not full. A file system in memory takes only as much memory as its files.
 const SIZE: u64 = 4 << 30;
@@ -23,7 +23,7 @@ impl SmallDisk {
     /// # Errors
     ///
     /// The user is not allowed to mount file systems. Only root is.
-    pub fn mount() -> Result<Self, Error> {
+    pub fn mount() -> Result<Self, FaultError> {
         let folder = tempfile::tempdir()?;
         mount(&format!("size={SIZE}"), folder.path())?;
         Ok(Self { folder })
@@ -40,7 +40,7 @@ impl SmallDisk {
     /// # Errors
     ///
     /// The size cannot be changed.
-    pub fn fill(&self) -> Result<(), Error> {
+    pub fn fill(&self) -> Result<(), FaultError> {
         // Other processes write meanwhile, so the content may be larger than the computed size when the size is set.
         for _ in 0..100 {
             let space = statvfs(self.path())?;
@@ -57,7 +57,7 @@ impl SmallDisk {
     /// # Errors
     ///
     /// The size cannot be changed.
-    pub fn empty(&self) -> Result<(), Error> {
+    pub fn empty(&self) -> Result<(), FaultError> {
         mount(&format!("remount,size={SIZE}"), self.path())
     }
 }
@@ -69,7 +69,7 @@ impl Drop for SmallDisk {
     }
 }
 
-fn mount(options: &str, folder: &Path) -> Result<(), Error> {
+fn mount(options: &str, folder: &Path) -> Result<(), FaultError> {
     let mut command = Command::new("mount");
     command.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(folder);
     let output = command.output()?;

@@ -8,8 +8,8 @@ use scratchbook::SessionKey;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use crate::client::{Client, Failure, FeedEvent, Stored};
-use crate::history::{Entry, Kind, Recorder};
+use crate::client::{CallFailure, CommittedEvent, FeedEvent, HistoryClient};
+use crate::history::{EntryKind, HistoryEntry, HistoryRecorder};
 use crate::worker::{Worker, keys, reads};
 use crate::workload::{List, Workload};
 
@@ -26,13 +26,13 @@ const AT_ONCE: usize = 200;
 #[derive(Debug, Default)]
 pub struct Observed {
     /// The history, ending with a read of every list.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<HistoryEntry>,
     /// Writes that were refused because one of their keys was written since it was read.
-    pub refusals: Vec<Refusal>,
+    pub refusals: Vec<RefusedWrite>,
     /// The app's feed, as a follower read it page by page; `None` if the follower failed. A refusal is in `wrong`.
     pub feed: Option<Vec<FeedEvent>>,
     /// The appends that were answered.
-    pub committed: Vec<(SessionKey, String, Stored)>,
+    pub committed: Vec<(SessionKey, String, CommittedEvent)>,
     /// Unexplained refusals, reads of the past that differ from the answer to the event's append, and failed checks of
     /// the stored state.
     pub wrong: Vec<String>,
@@ -42,7 +42,7 @@ pub struct Observed {
 
 /// A write that was refused because one of its keys was written since it was read.
 #[derive(Clone, Debug)]
-pub struct Refusal {
+pub struct RefusedWrite {
     /// The lists that the writer had read, and what they contained.
     pub read: Vec<(String, Vec<u64>)>,
     /// The place of the refusal in the history.
@@ -51,36 +51,36 @@ pub struct Refusal {
 
 /// A run of transactions.
 #[derive(Debug)]
-pub struct Run {
-    shared: Arc<Shared>,
-    follower: JoinHandle<Result<Vec<FeedEvent>, Failure>>,
+pub struct HistoryRun {
+    shared: Arc<WorkerContext>,
+    follower: JoinHandle<Result<Vec<FeedEvent>, CallFailure>>,
 }
 
 /// The parts of a run that its workers share.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) clients: Vec<Arc<dyn Client>>,
+pub(crate) struct WorkerContext {
+    pub(crate) clients: Vec<Arc<dyn HistoryClient>>,
     pub(crate) workload: Workload,
-    pub(crate) recorder: Recorder,
+    pub(crate) recorder: HistoryRecorder,
     is_over: AtomicBool,
     observed: Mutex<Observed>,
 }
 
-impl Run {
+impl HistoryRun {
     /// Creates the sessions, and begins to follow the feed of their app.
     ///
     /// # Errors
     ///
     /// The sessions cannot be created.
-    pub async fn begin(clients: Vec<Arc<dyn Client>>, workload: Workload) -> Result<Self, Failure> {
+    pub async fn begin(clients: Vec<Arc<dyn HistoryClient>>, workload: Workload) -> Result<Self, CallFailure> {
         for session in workload.sessions() {
             until_answered(|| clients[0].create(session)).await?;
             for client in &clients {
                 until_found(client.as_ref(), session).await?;
             }
         }
-        let (recorder, is_over, observed) = (Recorder::default(), AtomicBool::new(false), Mutex::default());
-        let shared = Arc::new(Shared { clients, workload, recorder, is_over, observed });
+        let (recorder, is_over, observed) = (HistoryRecorder::default(), AtomicBool::new(false), Mutex::default());
+        let shared = Arc::new(WorkerContext { clients, workload, recorder, is_over, observed });
         Ok(Self { follower: tokio::spawn(follow(Arc::clone(&shared))), shared })
     }
 
@@ -89,12 +89,12 @@ impl Run {
     /// # Errors
     ///
     /// A worker has panicked.
-    pub async fn work(&self, workers: usize, time: Duration, seed: u64) -> Result<(), Failure> {
+    pub async fn work(&self, workers: usize, time: Duration, seed: u64) -> Result<(), CallFailure> {
         let end = Instant::now() + time;
         let tasks: Vec<_> =
             (0..workers).map(|n| tokio::spawn(Worker::new(Arc::clone(&self.shared), seed, n).work(end))).collect();
         for task in tasks {
-            task.await.map_err(|error| Failure::Unknown(error.to_string()))?;
+            task.await.map_err(|error| CallFailure::Unknown(error.to_string()))?;
         }
         Ok(())
     }
@@ -105,18 +105,18 @@ impl Run {
     ///
     /// A read, or the follower of the feed, gets no answer. The observations until then are returned together with the
     /// error.
-    pub async fn end(self) -> (Observed, Result<(), Failure>) {
+    pub async fn end(self) -> (Observed, Result<(), CallFailure>) {
         let mut result = self.shared.read_everything().await;
         self.shared.is_over.store(true, Relaxed);
         let feed = match self.follower.await {
             Ok(feed) => feed,
-            Err(error) => Err(Failure::Unknown(error.to_string())),
+            Err(error) => Err(CallFailure::Unknown(error.to_string())),
         };
         let mut observed = std::mem::take(&mut *self.shared.observed());
         observed.entries = self.shared.recorder.entries();
         match feed {
             Ok(feed) => observed.feed = Some(feed),
-            Err(error @ (Failure::Refused(_) | Failure::Conflict)) => {
+            Err(error @ (CallFailure::Refused(_) | CallFailure::Conflict)) => {
                 observed.wrong.push(format!("the follower of the feed was refused: {error:?}"));
             }
             Err(error) => result = result.and(Err(error)),
@@ -126,22 +126,22 @@ impl Run {
 }
 
 /// Repeats a call until it is answered.
-async fn until_answered<T, C: Future<Output = Result<T, Failure>>>(call: impl Fn() -> C) -> Result<T, Failure> {
+async fn until_answered<T, C: Future<Output = Result<T, CallFailure>>>(call: impl Fn() -> C) -> Result<T, CallFailure> {
     let begun = Instant::now();
     loop {
         match call().await {
-            Err(Failure::Unknown(_) | Failure::NotDone(_)) if begun.elapsed() < PATIENCE => sleep(PAUSE).await,
+            Err(CallFailure::Unknown(_) | CallFailure::NotDone(_)) if begun.elapsed() < PATIENCE => sleep(PAUSE).await,
             answered => return answered,
         }
     }
 }
 
 /// Waits until a client finds a session. On a standby, this takes a moment.
-async fn until_found(client: &dyn Client, session: &SessionKey) -> Result<(), Failure> {
+async fn until_found(client: &dyn HistoryClient, session: &SessionKey) -> Result<(), CallFailure> {
     let begun = Instant::now();
     loop {
         match until_answered(|| client.read(session, &[])).await {
-            Err(Failure::Refused(_)) if begun.elapsed() < PATIENCE => sleep(PAUSE).await,
+            Err(CallFailure::Refused(_)) if begun.elapsed() < PATIENCE => sleep(PAUSE).await,
             found => return found.map(drop),
         }
     }
@@ -149,7 +149,7 @@ async fn until_found(client: &dyn Client, session: &SessionKey) -> Result<(), Fa
 
 /// Follows the feed of the app from its beginning until the run is over. Each call passes the cursor of the previous
 /// call.
-async fn follow(run: Arc<Shared>) -> Result<Vec<FeedEvent>, Failure> {
+async fn follow(run: Arc<WorkerContext>) -> Result<Vec<FeedEvent>, CallFailure> {
     let app = run.workload.sessions()[0].app_name().to_owned();
     let (mut events, mut cursor) = (Vec::new(), None::<String>);
     // Each page comes from another server, which knows only the cursor.
@@ -168,12 +168,12 @@ async fn follow(run: Arc<Shared>) -> Result<Vec<FeedEvent>, Failure> {
     Ok(events)
 }
 
-impl Shared {
+impl WorkerContext {
     pub(crate) fn observed(&self) -> MutexGuard<'_, Observed> {
         self.observed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn read_everything(&self) -> Result<(), Failure> {
+    async fn read_everything(&self) -> Result<(), CallFailure> {
         // The lists of a commit with an unknown outcome are read at one time.
         let unknown = self.observed().unknown.clone();
         for client in &self.clients {
@@ -192,11 +192,16 @@ impl Shared {
         Ok(())
     }
 
-    async fn read_at_the_end(&self, client: &dyn Client, session: &SessionKey, lists: &[List]) -> Result<(), Failure> {
+    async fn read_at_the_end(
+        &self,
+        client: &dyn HistoryClient,
+        session: &SessionKey,
+        lists: &[List],
+    ) -> Result<(), CallFailure> {
         let (process, keys) = (self.recorder.process(), keys(lists));
-        self.recorder.record(process, Kind::Invoke, reads(lists, None));
+        self.recorder.record(process, EntryKind::Invoke, reads(lists, None));
         let view = until_answered(|| client.read(session, &keys)).await?;
-        self.recorder.record(process, Kind::Ok, reads(lists, Some(&view.lists)));
+        self.recorder.record(process, EntryKind::Ok, reads(lists, Some(&view.lists)));
         Ok(())
     }
 }

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use scratchbook_test_servers::Proxy;
 
-use crate::database::{Database, Loss};
+use crate::database::{Database, LeaderLoss};
 use crate::servers::ServerProcess;
 
 /// The error if a fault could not be made or undone.
-pub type Error = Box<dyn std::error::Error + Send + Sync>;
+pub type FaultError = Box<dyn std::error::Error + Send + Sync>;
 
 /// How many times each fault happened.
-pub type Counts = BTreeMap<&'static str, usize>;
+pub type FaultCounts = BTreeMap<&'static str, usize>;
 
 /// The maximum number of pauses until a server is found that holds the lock of its file.
 const PAUSES: usize = 200;
@@ -27,7 +27,7 @@ const CLOCK_STEP: i64 = 86_400;
 
 /// What can fail.
 #[derive(Debug)]
-pub struct Parts {
+pub struct FaultTargets {
     /// The servers.
     pub servers: Vec<ServerProcess>,
     /// The proxies between the servers and the database, one for each server.
@@ -40,13 +40,13 @@ pub struct Parts {
 #[derive(Debug)]
 pub struct Faults {
     is_over: Arc<AtomicBool>,
-    thread: JoinHandle<Result<(Parts, Counts), Error>>,
+    thread: JoinHandle<Result<(FaultTargets, FaultCounts), FaultError>>,
 }
 
 impl Faults {
     /// Starts to make faults, with pauses of up to `pause` between them.
     #[must_use]
-    pub fn begin(parts: Parts, pause: Duration, seed: u64) -> Self {
+    pub fn begin(parts: FaultTargets, pause: Duration, seed: u64) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let until = Arc::clone(&is_over);
         let thread = thread::spawn(move || make(parts, pause, fastrand::Rng::with_seed(seed), &until));
@@ -58,18 +58,18 @@ impl Faults {
     /// # Errors
     ///
     /// A fault could not be made or undone.
-    pub fn heal(self) -> Result<(Parts, Counts), Error> {
+    pub fn heal(self) -> Result<(FaultTargets, FaultCounts), FaultError> {
         self.is_over.store(true, Relaxed);
-        self.thread.join().map_err(|_| Error::from("the thread of the faults has panicked"))?
+        self.thread.join().map_err(|_| FaultError::from("the thread of the faults has panicked"))?
     }
 }
 
 /// A kind of fault.
 struct Fault {
     name: &'static str,
-    is_possible: fn(&Parts) -> bool,
+    is_possible: fn(&FaultTargets) -> bool,
     /// Makes the fault. Returns whether it happened.
-    make: fn(&mut Parts, &mut fastrand::Rng) -> Result<bool, Error>,
+    make: fn(&mut FaultTargets, &mut fastrand::Rng) -> Result<bool, FaultError>,
 }
 
 const FAULTS: [Fault; 13] = [
@@ -137,17 +137,17 @@ const FAULTS: [Fault; 13] = [
     Fault {
         name: "leader killed",
         is_possible: |parts| matches!(parts.database, Database::Patroni(_)),
-        make: |parts, random| parts.database.lose_leader(Loss::Killed, some_time(random)),
+        make: |parts, random| parts.database.lose_leader(LeaderLoss::Killed, some_time(random)),
     },
     Fault {
         name: "leader frozen",
         is_possible: |parts| matches!(parts.database, Database::Patroni(_)),
-        make: |parts, random| parts.database.lose_leader(Loss::Frozen, some_time(random)),
+        make: |parts, random| parts.database.lose_leader(LeaderLoss::Frozen, some_time(random)),
     },
     Fault {
         name: "leader cut off",
         is_possible: |parts| matches!(parts.database, Database::Patroni(_)),
-        make: |parts, random| parts.database.lose_leader(Loss::CutOff, some_time(random)),
+        make: |parts, random| parts.database.lose_leader(LeaderLoss::CutOff, some_time(random)),
     },
     Fault {
         name: "node killed",
@@ -166,7 +166,7 @@ fn some_time(random: &mut fastrand::Rng) -> Duration {
 }
 
 /// Pauses servers until it finds a server that holds the lock of the file, and leaves this server paused for some time.
-fn pause_holder(parts: &mut Parts, random: &mut fastrand::Rng) -> Result<bool, Error> {
+fn pause_holder(parts: &mut FaultTargets, random: &mut fastrand::Rng) -> Result<bool, FaultError> {
     let lock = parts.database.lock_file().ok_or("no lock file")?;
     for _ in 0..PAUSES {
         let server = &parts.servers[random.usize(..parts.servers.len())];
@@ -185,7 +185,7 @@ fn pause_holder(parts: &mut Parts, random: &mut fastrand::Rng) -> Result<bool, E
 
 /// Returns whether a process holds the lock of a file. The kernel lists locks as
 /// `1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0 EOF`. Processes that wait for the lock have `->` after the number.
-fn holds_lock(process: u32, file: &Path) -> Result<bool, Error> {
+fn holds_lock(process: u32, file: &Path) -> Result<bool, FaultError> {
     let (process, inode) = (process.to_string(), format!(":{}", std::fs::metadata(file)?.ino()));
     let locks = std::fs::read_to_string("/proc/locks")?;
     Ok(locks.lines().any(|line| {
@@ -195,12 +195,12 @@ fn holds_lock(process: u32, file: &Path) -> Result<bool, Error> {
 }
 
 fn make(
-    mut parts: Parts,
+    mut parts: FaultTargets,
     pause: Duration,
     mut random: fastrand::Rng,
     is_over: &AtomicBool,
-) -> Result<(Parts, Counts), Error> {
-    let mut counts = Counts::new();
+) -> Result<(FaultTargets, FaultCounts), FaultError> {
+    let mut counts = FaultCounts::new();
     let possible: Vec<_> = FAULTS.iter().filter(|fault| (fault.is_possible)(&parts)).collect();
     while let Some(fault) = random.choice(&possible).filter(|_| !is_over.load(Relaxed)) {
         thread::sleep(pause.mul_f64(random.f64()));

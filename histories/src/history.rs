@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 
 /// One step of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum TransactionStep {
     /// Appends an element. No other step appends the same element to this list.
     Append {
         /// The name of the list.
@@ -28,7 +28,7 @@ pub enum Step {
     },
 }
 
-impl Serialize for Step {
+impl Serialize for TransactionStep {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Append { list, element } => ("append", list, element).serialize(serializer),
@@ -40,7 +40,7 @@ impl Serialize for Step {
 /// What an entry says about its transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum EntryKind {
     /// The transaction begins.
     Invoke,
     /// The transaction was committed.
@@ -53,12 +53,12 @@ pub enum Kind {
 
 /// The beginning or the end of a transaction.
 #[derive(Clone, Debug, Serialize)]
-pub struct Entry {
+pub struct HistoryEntry {
     /// The place in the history.
     pub index: usize,
     /// Whether the entry is a beginning, or which kind of end.
     #[serde(rename = "type")]
-    pub kind: Kind,
+    pub kind: EntryKind,
     /// The process that runs the transaction. A process runs one transaction at a time, and ends after an unknown
     /// outcome.
     pub process: u64,
@@ -67,29 +67,29 @@ pub struct Entry {
     /// Always `txn`.
     pub f: &'static str,
     /// The steps.
-    pub value: Vec<Step>,
+    pub value: Vec<TransactionStep>,
 }
 
 /// A history that is being written by several tasks.
 #[derive(Debug)]
-pub struct Recorder {
+pub struct HistoryRecorder {
     begun: Instant,
-    inner: Mutex<Inner>,
+    inner: Mutex<RecordedEntries>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
-    entries: Vec<Entry>,
+struct RecordedEntries {
+    entries: Vec<HistoryEntry>,
     processes: u64,
 }
 
-impl Default for Recorder {
+impl Default for HistoryRecorder {
     fn default() -> Self {
         Self { begun: Instant::now(), inner: Mutex::default() }
     }
 }
 
-impl Recorder {
+impl HistoryRecorder {
     /// Returns the number of a new process.
     pub fn process(&self) -> u64 {
         let mut inner = self.lock();
@@ -98,12 +98,12 @@ impl Recorder {
     }
 
     /// Records the beginning or the end of a process's transaction, and returns the entry's place in the history.
-    pub fn record(&self, process: u64, kind: Kind, value: Vec<Step>) -> usize {
+    pub fn record(&self, process: u64, kind: EntryKind, value: Vec<TransactionStep>) -> usize {
         let mut inner = self.lock();
         // The time is taken under the lock, so that times are in the order of places.
         let time = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let index = inner.entries.len();
-        inner.entries.push(Entry { index, kind, process, time, f: "txn", value });
+        inner.entries.push(HistoryEntry { index, kind, process, time, f: "txn", value });
         index
     }
 
@@ -118,11 +118,11 @@ impl Recorder {
     }
 
     /// Returns the history so far.
-    pub fn entries(&self) -> Vec<Entry> {
+    pub fn entries(&self) -> Vec<HistoryEntry> {
         self.lock().entries.clone()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, RecordedEntries> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -132,7 +132,7 @@ impl Recorder {
 /// # Errors
 ///
 /// The writer fails.
-pub fn write_lines(entries: &[Entry], out: &mut impl Write) -> io::Result<()> {
+pub fn write_lines(entries: &[HistoryEntry], out: &mut impl Write) -> io::Result<()> {
     for entry in entries {
         serde_json::to_writer(&mut *out, entry)?;
         out.write_all(b"\n")?;

@@ -1,9 +1,9 @@
 //! Records histories of concurrent transactions, and checks that they are strictly serializable.
 //!
-//! A [`Run`](drive::Run) lets several workers run transactions on one store or on several servers of one database:
-//! appends to one to four lists of a session, its user and the app in one commit; reads of several lists; writes that
-//! are refused if a key was written since it was read; reads of the past; retries with the same event id. The requests
-//! and the answers are a [`history`]. [`check`](check::check) looks for violations in it.
+//! A [`HistoryRun`](drive::HistoryRun) lets several workers run transactions on one store or on several servers of one
+//! database: appends to one to four lists of a session, its user and the app in one commit; reads of several lists;
+//! writes that are refused if a key was written since it was read; reads of the past; retries with the same event id.
+//! The requests and the answers are a [`history`]. [`check`](check::check) looks for violations in it.
 //!
 //! The command `histories` runs and checks transactions for all stores, with faults. It also simulates power cuts of a
 //! SQLite database, on a disk that forgets what was not synced (`power`, on Linux).

@@ -12,8 +12,8 @@ use scratchbook::store::connect;
 use scratchbook_server::Server;
 use tokio::net::TcpListener;
 
-use crate::clock::Clock;
-use crate::faults::Error;
+use crate::clock::ServerClock;
+use crate::faults::FaultError;
 
 /// How many times a server is started if it ends during its start.
 const STARTS: usize = 20;
@@ -27,7 +27,7 @@ pub struct ServerProcess {
     program: PathBuf,
     database: String,
     port: u16,
-    clock: Option<Clock>,
+    clock: Option<ServerClock>,
     child: Child,
 }
 
@@ -37,9 +37,9 @@ impl ServerProcess {
     /// # Errors
     ///
     /// The program cannot be started, or does not serve.
-    pub fn start(program: impl Into<PathBuf>, database: &str) -> Result<Self, Error> {
+    pub fn start(program: impl Into<PathBuf>, database: &str) -> Result<Self, FaultError> {
         let program = program.into();
-        let clock = Clock::new()?;
+        let clock = ServerClock::new()?;
         let (child, port) = start(&program, database, 0, clock.as_ref())?;
         Ok(Self { program, database: database.to_owned(), port, clock, child })
     }
@@ -56,7 +56,7 @@ impl ServerProcess {
     }
 
     /// Returns the server's clock; `None` if the server uses the machine's clock.
-    pub(crate) fn clock(&self) -> Option<&Clock> {
+    pub(crate) fn clock(&self) -> Option<&ServerClock> {
         self.clock.as_ref()
     }
 
@@ -116,7 +116,7 @@ pub(crate) fn until_started<T, E>(start: impl Fn() -> Result<T, E>) -> Result<T,
     start()
 }
 
-fn start(program: &PathBuf, database: &str, port: u16, clock: Option<&Clock>) -> io::Result<(Child, u16)> {
+fn start(program: &PathBuf, database: &str, port: u16, clock: Option<&ServerClock>) -> io::Result<(Child, u16)> {
     let mut command = Command::new(program);
     if let Some(clock) = clock {
         clock.give_to(&mut command);

@@ -5,8 +5,8 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::faults::Counts;
-use crate::topology::Outcome;
+use crate::faults::FaultCounts;
+use crate::topology::TopologyOutcome;
 
 const HEAD: &str =
     "| topology | seconds | committed | refused | unknown | faults | violations |\n|---|---|---|---|---|---|---|";
@@ -14,12 +14,12 @@ const HEAD: &str =
 /// A table that is printed, and also written to a file if a file is given. Topologies with a row in the file are not
 /// run again.
 #[derive(Debug)]
-pub struct Table {
+pub struct ResultTable {
     path: Option<PathBuf>,
     done: Vec<String>,
 }
 
-impl Table {
+impl ResultTable {
     /// Begins a table, or continues the one in the file.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ impl Table {
     /// # Errors
     ///
     /// The file cannot be written.
-    pub fn add(&mut self, topology: &str, time: Duration, outcome: &Outcome) -> io::Result<()> {
+    pub fn add(&mut self, topology: &str, time: Duration, outcome: &TopologyOutcome) -> io::Result<()> {
         let report = &outcome.report;
         let (committed, refused, unknown) = (report.committed, report.refused, report.unknown);
         let (seconds, faults, violations) = (time.as_secs(), in_words(&outcome.faults), report.violations.len());
@@ -71,7 +71,7 @@ fn name_in(row: &str) -> Option<String> {
     row.split('|').nth(1).map(|name| name.trim().to_owned())
 }
 
-fn in_words(faults: &Counts) -> String {
+fn in_words(faults: &FaultCounts) -> String {
     let parts: Vec<_> = faults.iter().map(|(name, count)| format!("{count} {name}")).collect();
     if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
 }
@@ -86,9 +86,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("table.md");
         let report = Report { committed: 7, violations: vec!["lost".to_owned()], ..Report::default() };
-        let outcome = Outcome { report, faults: Counts::from([("server killed", 2)]) };
-        Table::open(Some(&path)).unwrap().add("sqlite", Duration::from_secs(5), &outcome).unwrap();
-        let mut table = Table::open(Some(&path)).unwrap();
+        let outcome = TopologyOutcome { report, faults: FaultCounts::from([("server killed", 2)]) };
+        ResultTable::open(Some(&path)).unwrap().add("sqlite", Duration::from_secs(5), &outcome).unwrap();
+        let mut table = ResultTable::open(Some(&path)).unwrap();
         assert!(table.has("sqlite") && !table.has("sqlite-4"));
         table.add("sqlite-4", Duration::from_secs(5), &outcome).unwrap();
         let rows =

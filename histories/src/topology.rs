@@ -8,10 +8,10 @@ use scratchbook::store::connect;
 use scratchbook_test_servers::{Proxy, Replication};
 
 use crate::check::{Report, check};
-use crate::client::{Client, Failure, HttpClient, LibraryClient, ReadElsewhere};
+use crate::client::{CallFailure, HistoryClient, HttpClient, LibraryClient, ReadElsewhere};
 use crate::database::Database;
-use crate::drive::Run;
-use crate::faults::{Counts, Error, Faults, Parts};
+use crate::drive::HistoryRun;
+use crate::faults::{FaultCounts, FaultError, FaultTargets, Faults};
 use crate::history::write_lines;
 use crate::servers::ServerProcess;
 use crate::workload::Workload;
@@ -34,21 +34,21 @@ pub struct Topology {
     pub is_short: bool,
     /// How many server processes there are; 0 for the library.
     processes: usize,
-    start: fn() -> Result<Database, Error>,
+    start: fn() -> Result<Database, FaultError>,
 }
 
 /// What happened to a topology.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct TopologyOutcome {
     /// What the transactions show.
     pub report: Report,
     /// The faults.
-    pub faults: Counts,
+    pub faults: FaultCounts,
 }
 
 /// The options of a run.
 #[derive(Debug)]
-pub struct Options<'a> {
+pub struct TopologyOptions<'a> {
     /// The command `histories`, which also serves.
     pub program: &'a Path,
     /// How long transactions run.
@@ -79,11 +79,11 @@ impl Topology {
         Self::not_promised("galera-writes-three-nodes-strict", 3, Database::strict_galera),
     ];
 
-    const fn promised(name: &'static str, processes: usize, start: fn() -> Result<Database, Error>) -> Self {
+    const fn promised(name: &'static str, processes: usize, start: fn() -> Result<Database, FaultError>) -> Self {
         Self { name, is_promised: true, is_short: false, processes, start }
     }
 
-    const fn not_promised(name: &'static str, processes: usize, start: fn() -> Result<Database, Error>) -> Self {
+    const fn not_promised(name: &'static str, processes: usize, start: fn() -> Result<Database, FaultError>) -> Self {
         Self { name, is_promised: false, is_short: false, processes, start }
     }
 
@@ -96,11 +96,11 @@ impl Topology {
     /// # Errors
     ///
     /// The topology cannot be started, or does not come back after the faults.
-    pub async fn run(self, options: &Options<'_>) -> Result<Outcome, Error> {
+    pub async fn run(self, options: &TopologyOptions<'_>) -> Result<TopologyOutcome, FaultError> {
         let database = tokio::task::spawn_blocking(self.start).await??;
         let (clients, parts) = self.serve(database, options.program).await?;
         let workload = Workload::new(&options.seed.to_string(), 2, 2)?;
-        let run = Run::begin(clients, workload).await.map_err(in_words)?;
+        let run = HistoryRun::begin(clients, workload).await.map_err(in_words)?;
         let faults = Faults::begin(parts, PAUSE, options.seed);
         let worked = run.work(WORKERS, options.time, options.seed).await;
         let (_parts, faults) = tokio::task::spawn_blocking(|| faults.heal()).await??;
@@ -110,12 +110,16 @@ impl Topology {
             write_lines(&observed.entries, &mut std::io::BufWriter::new(std::fs::File::create(path)?))?;
         }
         worked.and(ended).map_err(in_words)?;
-        Ok(Outcome { report: check(&observed), faults })
+        Ok(TopologyOutcome { report: check(&observed), faults })
     }
 
     /// Starts the server processes, and returns their clients and what can fail.
-    async fn serve(self, database: Database, program: &Path) -> Result<(Vec<Arc<dyn Client>>, Parts), Error> {
-        let (mut proxies, mut servers, mut clients) = (Vec::new(), Vec::new(), Vec::<Arc<dyn Client>>::new());
+    async fn serve(
+        self,
+        database: Database,
+        program: &Path,
+    ) -> Result<(Vec<Arc<dyn HistoryClient>>, FaultTargets), FaultError> {
+        let (mut proxies, mut servers, mut clients) = (Vec::new(), Vec::new(), Vec::<Arc<dyn HistoryClient>>::new());
         if self.processes == 0 {
             clients.push(Arc::new(LibraryClient::new(connect(&database.uri(0)).await?)));
         }
@@ -134,13 +138,14 @@ impl Topology {
         }
         if let Database::ReadStandby(_) = database {
             let reads = clients.remove(0);
-            let elsewhere = |writes| Arc::new(ReadElsewhere { writes, reads: Arc::clone(&reads) }) as Arc<dyn Client>;
+            let elsewhere =
+                |writes| Arc::new(ReadElsewhere { writes, reads: Arc::clone(&reads) }) as Arc<dyn HistoryClient>;
             clients = clients.into_iter().map(elsewhere).collect();
         }
-        Ok((clients, Parts { servers, proxies, database }))
+        Ok((clients, FaultTargets { servers, proxies, database }))
     }
 }
 
-fn in_words(failure: Failure) -> Error {
+fn in_words(failure: CallFailure) -> FaultError {
     format!("{failure:?}").into()
 }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use scratchbook::SessionKey;
 use tokio::time::sleep;
 
-use crate::client::{Append, Client, Failure, Lists, Seen, Stored, View};
-use crate::drive::{PAUSE, Refusal, Shared};
-use crate::history::{Kind, Step};
+use crate::client::{CallFailure, CommittedEvent, EventAppend, HistoryClient, Lists, SeenVersion, StateView};
+use crate::drive::{PAUSE, RefusedWrite, WorkerContext};
+use crate::history::{EntryKind, TransactionStep};
 use crate::workload::List;
 
 /// How long a worker repeats an append with an unknown outcome, with the same event id.
@@ -16,19 +16,19 @@ const RETRY: Duration = Duration::from_secs(5);
 
 /// Runs one transaction after the other.
 pub(crate) struct Worker {
-    run: Arc<Shared>,
-    client: Arc<dyn Client>,
+    run: Arc<WorkerContext>,
+    client: Arc<dyn HistoryClient>,
     process: u64,
     random: fastrand::Rng,
     name: String,
     /// How many events the worker has made.
     count: u64,
     /// A session's last event by this worker, and the lists after this event.
-    last: Option<(SessionKey, Stored)>,
+    last: Option<(SessionKey, CommittedEvent)>,
 }
 
 impl Worker {
-    pub(crate) fn new(run: Arc<Shared>, seed: u64, n: usize) -> Self {
+    pub(crate) fn new(run: Arc<WorkerContext>, seed: u64, n: usize) -> Self {
         let random = fastrand::Rng::with_seed(seed.wrapping_mul(1_000_003).wrapping_add(n as u64));
         let (client, process) = (Arc::clone(&run.clients[n % run.clients.len()]), run.recorder.process());
         Self { run, client, process, random, count: 0, name: format!("{seed}-{n}"), last: None }
@@ -51,7 +51,7 @@ impl Worker {
     async fn write(&mut self, session: &SessionKey) {
         let elements = self.run.workload.to_append(session, &mut self.random);
         let steps: Vec<_> = elements.iter().map(|(list, element)| appended(list, *element)).collect();
-        self.run.recorder.record(self.process, Kind::Invoke, steps.clone());
+        self.run.recorder.record(self.process, EntryKind::Invoke, steps.clone());
         self.commit(session, &elements, None, steps).await;
     }
 
@@ -66,8 +66,8 @@ impl Worker {
         let lists: Vec<_> = elements.iter().map(|(list, _)| list.clone()).collect();
         let appends = elements.iter().map(|(list, element)| appended(list, *element));
         let invoked: Vec<_> = reads(&lists, None).into_iter().chain(appends.clone()).collect();
-        self.run.recorder.record(self.process, Kind::Invoke, invoked.clone());
-        let Some(View { lists: read, seen }) = self.view(session, &lists, invoked).await else { return };
+        self.run.recorder.record(self.process, EntryKind::Invoke, invoked.clone());
+        let Some(StateView { lists: read, seen }) = self.view(session, &lists, invoked).await else { return };
         // Other workers may write during this time.
         sleep(Duration::from_millis(self.random.u64(..4))).await;
         let steps = reads(&lists, Some(&read)).into_iter().chain(appends).collect();
@@ -79,11 +79,11 @@ impl Worker {
         &mut self,
         session: &SessionKey,
         elements: &[(List, u64)],
-        seen: Option<(Seen, Lists)>,
-        mut steps: Vec<Step>,
+        seen: Option<(SeenVersion, Lists)>,
+        mut steps: Vec<TransactionStep>,
     ) {
         self.count += 1;
-        let append = Append {
+        let append = EventAppend {
             event_id: format!("{}-{}", self.name, self.count),
             elements: elements.iter().map(|(list, element)| (list.key.clone(), *element)).collect(),
             seen: seen.as_ref().map(|(seen, _)| seen.clone()),
@@ -92,7 +92,7 @@ impl Worker {
         let mut was_unknown = false;
         let answer = loop {
             match self.client.append(session, &append).await {
-                Err(Failure::Unknown(_)) if retries && begun.elapsed() < RETRY => {
+                Err(CallFailure::Unknown(_)) if retries && begun.elapsed() < RETRY => {
                     was_unknown = true;
                     sleep(PAUSE).await;
                 }
@@ -102,59 +102,59 @@ impl Worker {
         let recorder = &self.run.recorder;
         match answer {
             Ok(stored) => {
-                steps.extend(elements.iter().map(|(list, _)| Step::Read {
+                steps.extend(elements.iter().map(|(list, _)| TransactionStep::Read {
                     list: list.name.clone(),
                     elements: Some(stored.lists.get(&list.key).cloned().unwrap_or_default()),
                 }));
-                recorder.record(self.process, Kind::Ok, steps);
+                recorder.record(self.process, EntryKind::Ok, steps);
                 self.run.observed().committed.push((session.clone(), append.event_id, stored.clone()));
                 self.last = Some((session.clone(), stored));
             }
             // An earlier attempt may still be carried out, so the outcome is unknown.
             Err(_) if was_unknown => self.give_up(session, elements, steps),
-            Err(Failure::Conflict) => {
-                let at = recorder.record(self.process, Kind::Fail, steps);
+            Err(CallFailure::Conflict) => {
+                let at = recorder.record(self.process, EntryKind::Fail, steps);
                 let read = seen.map(|(_, read)| read).unwrap_or_default();
                 let of =
                     |(list, _): &(List, u64)| (list.name.clone(), read.get(&list.key).cloned().unwrap_or_default());
-                let refusal = Refusal { read: elements.iter().map(of).collect(), at };
+                let refusal = RefusedWrite { read: elements.iter().map(of).collect(), at };
                 self.run.observed().refusals.push(refusal);
             }
-            Err(Failure::Unknown(_)) => self.give_up(session, elements, steps),
+            Err(CallFailure::Unknown(_)) => self.give_up(session, elements, steps),
             Err(error) => self.fail(session, steps, error).await,
         }
     }
 
     /// Ends a transaction with an unknown outcome. The process ends with it. The reads are not recorded, because they
     /// mean nothing if the transaction was not committed.
-    fn give_up(&mut self, session: &SessionKey, elements: &[(List, u64)], mut steps: Vec<Step>) {
+    fn give_up(&mut self, session: &SessionKey, elements: &[(List, u64)], mut steps: Vec<TransactionStep>) {
         for step in &mut steps {
-            if let Step::Read { elements, .. } = step {
+            if let TransactionStep::Read { elements, .. } = step {
                 *elements = None;
             }
         }
-        self.run.recorder.record(self.process, Kind::Info, steps);
+        self.run.recorder.record(self.process, EntryKind::Info, steps);
         self.process = self.run.recorder.process();
         let lists = elements.iter().map(|(list, _)| list.clone()).collect();
         self.run.observed().unknown.push((session.clone(), lists));
     }
 
     /// Ends a transaction that was not carried out, or that only reads.
-    async fn fail(&self, session: &SessionKey, steps: Vec<Step>, error: Failure) {
-        self.run.recorder.record(self.process, Kind::Fail, steps);
+    async fn fail(&self, session: &SessionKey, steps: Vec<TransactionStep>, error: CallFailure) {
+        self.run.recorder.record(self.process, EntryKind::Fail, steps);
         self.doubt(session, error);
         sleep(PAUSE).await;
     }
 
     /// Records an error that no fault explains.
-    fn doubt(&self, session: &SessionKey, error: Failure) {
-        if let Failure::Refused(_) | Failure::Conflict = error {
+    fn doubt(&self, session: &SessionKey, error: CallFailure) {
+        if let CallFailure::Refused(_) | CallFailure::Conflict = error {
             self.run.observed().wrong.push(format!("a transaction on {session} was refused: {error:?}"));
         }
     }
 
     /// Reads lists, or ends the transaction with these steps.
-    async fn view(&self, session: &SessionKey, lists: &[List], steps: Vec<Step>) -> Option<View> {
+    async fn view(&self, session: &SessionKey, lists: &[List], steps: Vec<TransactionStep>) -> Option<StateView> {
         match self.client.read(session, &keys(lists)).await {
             Ok(view) => Some(view),
             Err(error) => {
@@ -167,9 +167,9 @@ impl Worker {
     async fn read(&mut self, session: &SessionKey) {
         let lists = self.run.workload.to_read(session, &mut self.random);
         let invoked = reads(&lists, None);
-        self.run.recorder.record(self.process, Kind::Invoke, invoked.clone());
+        self.run.recorder.record(self.process, EntryKind::Invoke, invoked.clone());
         if let Some(view) = self.view(session, &lists, invoked).await {
-            self.run.recorder.record(self.process, Kind::Ok, reads(&lists, Some(&view.lists)));
+            self.run.recorder.record(self.process, EntryKind::Ok, reads(&lists, Some(&view.lists)));
         }
     }
 
@@ -195,12 +195,12 @@ pub(crate) fn keys(lists: &[List]) -> Vec<String> {
     lists.iter().map(|list| list.key.clone()).collect()
 }
 
-fn appended(list: &List, element: u64) -> Step {
-    Step::Append { list: list.name.clone(), element }
+fn appended(list: &List, element: u64) -> TransactionStep {
+    TransactionStep::Append { list: list.name.clone(), element }
 }
 
 /// Returns the steps that read lists, with the elements of the lists if they are known.
-pub(crate) fn reads(lists: &[List], found: Option<&Lists>) -> Vec<Step> {
+pub(crate) fn reads(lists: &[List], found: Option<&Lists>) -> Vec<TransactionStep> {
     let of = |list: &List| found.map(|found| found.get(&list.key).cloned().unwrap_or_default());
-    lists.iter().map(|list| Step::Read { list: list.name.clone(), elements: of(list) }).collect()
+    lists.iter().map(|list| TransactionStep::Read { list: list.name.clone(), elements: of(list) }).collect()
 }

@@ -15,7 +15,7 @@ const ELEMENTS: u64 = 40;
 #[derive(Debug)]
 pub struct Workload {
     sessions: Vec<SessionKey>,
-    places: Vec<Place>,
+    places: Vec<ListKey>,
     /// How many elements were used. No two lists have an element in common, so a read that returns another list is
     /// noticed.
     elements: AtomicU64,
@@ -23,7 +23,7 @@ pub struct Workload {
 
 /// A key of a session, a user or the app, and its list. A full list is replaced by a new one.
 #[derive(Debug)]
-struct Place {
+struct ListKey {
     prefix: &'static str,
     /// The user or the session; empty for the app.
     owner: String,
@@ -99,19 +99,19 @@ impl Workload {
         places.flat_map(|place| (0..=place.given.load(Relaxed) / ELEMENTS).map(|n| place.list(n * ELEMENTS))).collect()
     }
 
-    fn choose(&self, session: &SessionKey, random: &mut fastrand::Rng) -> Vec<&Place> {
+    fn choose(&self, session: &SessionKey, random: &mut fastrand::Rng) -> Vec<&ListKey> {
         let places: Vec<_> = self.places.iter().filter(|place| place.is_of(session)).collect();
         let count = random.usize(1..=4);
         random.choose_multiple(places, count)
     }
 }
 
-fn places(prefix: &'static str, owner: &str, count: usize) -> Vec<Place> {
+fn places(prefix: &'static str, owner: &str, count: usize) -> Vec<ListKey> {
     let names = ('a'..='z').take(count);
-    names.map(|name| Place { prefix, owner: owner.to_owned(), name, given: AtomicU64::new(0) }).collect()
+    names.map(|name| ListKey { prefix, owner: owner.to_owned(), name, given: AtomicU64::new(0) }).collect()
 }
 
-impl Place {
+impl ListKey {
     fn is_of(&self, session: &SessionKey) -> bool {
         match self.prefix {
             "app:" => true,

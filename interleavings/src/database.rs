@@ -16,18 +16,18 @@ use shuttle::future::{block_on, spawn};
 use crate::sync::{Arc, Mutex, PoisonError, oneshot, perhaps_dropped, point};
 use batch::{Batches, Job};
 
-type Committed = Arc<Mutex<Vec<u64>>>;
+type CommittedNumbers = Arc<Mutex<Vec<u64>>>;
 
-fn all(committed: &Committed) -> Vec<u64> {
+fn all(committed: &CommittedNumbers) -> Vec<u64> {
     committed.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// Starts a queue whose batches take a while. Also returns the committed writes, and a value that shows whether the
 /// task of the queue has ended.
-fn start(capacity: usize) -> (Arc<Batches<u64, u64>>, Committed, oneshot::Receiver<()>) {
+fn start(capacity: usize) -> (Arc<Batches<u64, u64>>, CommittedNumbers, oneshot::Receiver<()>) {
     let (running, ended) = oneshot::channel::<()>();
     let running = Arc::new(running);
-    let committed = Committed::default();
+    let committed = CommittedNumbers::default();
     let of_task = Arc::clone(&committed);
     let batches = Batches::start(capacity, Duration::from_secs(1), move |batch: Vec<Job<u64, u64>>| {
         let (committed, running) = (Arc::clone(&of_task), Arc::clone(&running));

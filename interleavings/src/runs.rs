@@ -16,7 +16,7 @@ use shuttle::future::{JoinHandle, block_on, spawn};
 use shuttle::thread;
 
 use crate::sync::{Arc, perhaps_dropped};
-use log::{Log, Outcome, RunReader};
+use log::{RunLog, RunOutcome, RunReader};
 
 /// The events of the run: pieces of replies have no number.
 const EVENTS: [Option<u64>; 5] = [None, Some(1), Some(2), None, Some(3)];
@@ -27,11 +27,11 @@ fn event(seq: Option<u64>) -> Event {
     event
 }
 
-fn write(log: &Arc<Log>) -> thread::JoinHandle<()> {
+fn write(log: &Arc<RunLog>) -> thread::JoinHandle<()> {
     let log = Arc::clone(log);
     thread::spawn(move || {
         EVENTS.map(event).into_iter().for_each(|event| log.push(event));
-        log.end(Outcome::Completed);
+        log.end(RunOutcome::Completed);
     })
 }
 
@@ -52,7 +52,7 @@ async fn read(mut reader: RunReader) -> Vec<Option<u64>> {
 /// A reader sees each event once and in order, whenever it begins and however often its wait is dropped: from the
 /// beginning with all pieces, later with every whole event. A reader that skips what it has read sees the rest.
 pub fn every_reader_sees_each_event_once() {
-    let log = Arc::new(Log::new());
+    let log = Arc::new(RunLog::new());
     let first = log.read();
     let begin = |skipped: u64| -> JoinHandle<Vec<Option<u64>>> {
         let log = Arc::clone(&log);
@@ -78,10 +78,10 @@ pub fn every_reader_sees_each_event_once() {
 
 /// Everybody who waits for the end of a run sees it, even a reader that begins to wait at that moment.
 pub fn the_end_of_a_run_is_seen_by_all_who_wait() {
-    let log = Arc::new(Log::new());
+    let log = Arc::new(RunLog::new());
     let waiting = [(); 3].map(|()| {
         let log = Arc::clone(&log);
-        spawn(async move { matches!(log.ended().await, Outcome::Completed) })
+        spawn(async move { matches!(log.ended().await, RunOutcome::Completed) })
     });
     let writer = write(&log);
     block_on(async {

@@ -28,7 +28,7 @@ use shuttle::thread;
 
 use crate::sync::{Arc, perhaps, perhaps_dropped};
 use error::{Failure, Fallible};
-use group::{Group, GroupWriter};
+use group::{GroupWriter, WriteGroup};
 use queue::Next;
 use transaction::{Commits, Tx};
 use write_queue::{QueuedWrite, WriteQueue, WriteReceiver};
@@ -37,13 +37,13 @@ mod error {
     use scratchbook_core::error::Error;
 
     #[derive(Debug)]
-    pub(super) enum Failure {
+    pub(super) enum StoreFailure {
         Ours(Error),
     }
 
-    pub(super) type Fallible<T> = Result<T, Failure>;
+    pub(super) type Fallible<T> = Result<T, StoreFailure>;
 
-    impl From<Error> for Failure {
+    impl From<Error> for StoreFailure {
         fn from(error: Error) -> Self {
             Self::Ours(error)
         }
@@ -141,9 +141,9 @@ fn write(number: u64) -> (QueuedWrite, sync::oneshot::Receiver<scratchbook_core:
 }
 
 /// The loop of the writer's thread.
-struct Writer(WriteReceiver);
+struct WriterLoop(WriteReceiver);
 
-impl GroupWriter for Writer {
+impl GroupWriter for WriterLoop {
     fn writes(&self) -> &WriteReceiver {
         &self.0
     }
@@ -154,13 +154,13 @@ impl GroupWriter for Writer {
     }
 }
 
-impl Writer {
+impl WriterLoop {
     fn run(mut self, tx: &Tx<'_>, patience: Duration) {
         loop {
             match self.0.take_within(patience) {
                 Next::Item(first) => {
                     tx.begin();
-                    Group::commit(&mut self, tx, first).answer(|Failure::Ours(error)| error);
+                    WriteGroup::commit(&mut self, tx, first).answer(|StoreFailure::Ours(error)| error);
                 }
                 Next::TimedOut => {}
                 Next::Closed => break,
@@ -176,7 +176,7 @@ pub fn every_accepted_write_is_answered_once() {
     let (queue, commits) = (Arc::new(queue), Commits::default());
     let of_writer = commits.clone();
     let writer = thread::spawn(move || {
-        Writer(receiver).run(&Tx::new(&of_writer, false), Duration::MAX);
+        WriterLoop(receiver).run(&Tx::new(&of_writer, false), Duration::MAX);
     });
     let callers = (1..=3).map(|number| {
         let (queue, commits) = (Arc::clone(&queue), commits.clone());
@@ -222,7 +222,7 @@ pub fn failed_commits_fail_only_their_own_writes() {
     let (queue, commits) = (Arc::new(queue), Commits::default());
     let of_writer = commits.clone();
     let writer = thread::spawn(move || {
-        Writer(receiver).run(&Tx::new(&of_writer, true), Duration::from_secs(1));
+        WriterLoop(receiver).run(&Tx::new(&of_writer, true), Duration::from_secs(1));
     });
     let callers = [1, 2, BAD].map(|number| {
         let queue = Arc::clone(&queue);

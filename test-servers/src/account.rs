@@ -8,11 +8,11 @@ use crate::{Error, Result};
 
 /// The user that a server runs as: our own user, or another user if we are root.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Account {
+pub(crate) struct ServerAccount {
     other: Option<(u32, u32)>,
 }
 
-impl Account {
+impl ServerAccount {
     /// Returns our own user if we are not root, or else the first of these users that exists.
     pub(crate) fn unprivileged(names: &[&str]) -> Result<Self> {
         if id(&["-u"])? != Some(0) {

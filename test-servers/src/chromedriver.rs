@@ -2,7 +2,7 @@
 
 use std::net::TcpStream;
 
-use crate::account::Account;
+use crate::account::ServerAccount;
 use crate::folder::Folder;
 use crate::process::Process;
 use crate::{Error, Result, port, programs};
@@ -27,7 +27,7 @@ impl ChromeDriver {
     pub fn start() -> Result<Self> {
         let missing = || Error::new("no chromedriver found; Debian: chromium chromium-driver");
         let program = programs::find("chromedriver").ok_or_else(missing)?;
-        let folder = Folder::new("scratchbook-cd-", Account::unprivileged(&["nobody"])?)?;
+        let folder = Folder::new("scratchbook-cd-", ServerAccount::unprivileged(&["nobody"])?)?;
         let port = port::free()?;
         let ready = |_| TcpStream::connect(("127.0.0.1", port)).is_ok();
         let process = Process::start(&folder, &program, &[format!("--port={port}")], LOG, ready)?;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::account::Account;
+use crate::account::ServerAccount;
 use crate::{Error, Result};
 
 const WATCHDOG: &str = include_str!("watchdog.sh");
@@ -26,13 +26,13 @@ const REGISTER: &str = r#": >"$1/running/$$" || exit 1; shift; exec "$@""#;
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
-    account: Account,
+    account: ServerAccount,
     watchdog: Child,
 }
 
 impl Folder {
     /// Makes a folder. Its name is short enough for the path of a Unix socket in it.
-    pub(crate) fn new(prefix: &str, account: Account) -> Result<Self> {
+    pub(crate) fn new(prefix: &str, account: ServerAccount) -> Result<Self> {
         // The usual temporary folder may be accessible only to our user.
         let places = [std::env::temp_dir(), PathBuf::from("/tmp")];
         let mut reason = Error::new("no temporary folder");
@@ -45,7 +45,7 @@ impl Folder {
         Err(reason)
     }
 
-    fn new_in(place: &Path, prefix: &str, account: Account) -> Result<Self> {
+    fn new_in(place: &Path, prefix: &str, account: ServerAccount) -> Result<Self> {
         let failed = |error| Error::io(format!("a folder in {}", place.display()), &error);
         let folder = tempfile::Builder::new().prefix(prefix).tempdir_in(place).map_err(failed)?;
         account.own(folder.path())?;

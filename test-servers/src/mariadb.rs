@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::account::Account;
+use crate::account::ServerAccount;
 use crate::folder::Folder;
 use crate::process::Process;
-use crate::tls::{self, Tls};
+use crate::tls::{self, TlsOffer};
 use crate::{Error, Result, client, port, programs};
 
 /// The user who may do everything on the server, and the name of its database.
@@ -22,7 +22,7 @@ const LOG: &str = "server.log";
 #[derive(Clone, Debug, Default)]
 pub struct MariaDbOptions {
     lines: Vec<String>,
-    tls: Tls,
+    tls: TlsOffer,
 }
 
 impl MariaDbOptions {
@@ -36,14 +36,14 @@ impl MariaDbOptions {
     /// Also accepts encrypted connections, with a certificate of [`MariaDb::authority`].
     #[must_use]
     pub fn with_tls(mut self) -> Self {
-        self.tls = Tls::Offered;
+        self.tls = TlsOffer::Offered;
         self
     }
 
     /// Accepts only encrypted connections, with a certificate of [`MariaDb::authority`].
     #[must_use]
     pub fn with_tls_only(mut self) -> Self {
-        self.tls = Tls::Required;
+        self.tls = TlsOffer::Required;
         self
     }
 
@@ -84,7 +84,7 @@ impl MariaDb {
         let missing = || Error::new("no MariaDB server (mariadb-install-db, mariadbd) found; Debian: mariadb-server");
         let install = programs::find("mariadb-install-db").ok_or_else(missing)?;
         let program = programs::find("mariadbd").ok_or_else(missing)?;
-        let folder = Folder::new("scratchbook-my-", Account::unprivileged(&["mysql", "nobody"])?)?;
+        let folder = Folder::new("scratchbook-my-", ServerAccount::unprivileged(&["mysql", "nobody"])?)?;
         let data = folder.create("data")?;
         let arguments = [
             "--no-defaults".to_owned(),
@@ -239,13 +239,13 @@ fn configuration(folder: &Folder, port: u16, options: &MariaDbOptions) -> String
 }
 
 /// Makes certificates if TLS is used, and adds them to the configuration. Returns the certificate of the authority.
-fn set_up_tls(folder: &Folder, tls: Tls, configuration: &mut String) -> Result<Option<PathBuf>> {
-    if tls == Tls::Off {
+fn set_up_tls(folder: &Folder, tls: TlsOffer, configuration: &mut String) -> Result<Option<PathBuf>> {
+    if tls == TlsOffer::Off {
         return Ok(None);
     }
     let files = tls::make(folder)?;
     let (certificate, key) = (files.certificate.display(), files.key.display());
-    let only = if tls == Tls::Required { "ON" } else { "OFF" };
+    let only = if tls == TlsOffer::Required { "ON" } else { "OFF" };
     // Writing to a string cannot fail.
     let _ = writeln!(configuration, "ssl-cert = {certificate}\nssl-key = {key}\nrequire_secure_transport = {only}");
     Ok(Some(files.authority))

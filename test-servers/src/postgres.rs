@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::account::Account;
+use crate::account::ServerAccount;
 use crate::folder::Folder;
 use crate::process::Process;
-use crate::tls::{self, Tls};
+use crate::tls::{self, TlsOffer};
 use crate::{Error, Result, client, port, programs};
 
 /// The role that owns everything on the server, and the name of its database.
@@ -20,7 +20,7 @@ const LOG: &str = "server.log";
 #[derive(Clone, Debug, Default)]
 pub struct PostgresOptions {
     settings: Vec<(String, String)>,
-    tls: Tls,
+    tls: TlsOffer,
 }
 
 impl PostgresOptions {
@@ -34,14 +34,14 @@ impl PostgresOptions {
     /// Also accepts encrypted connections, with a certificate of [`Postgres::authority`].
     #[must_use]
     pub fn with_tls(mut self) -> Self {
-        self.tls = Tls::Offered;
+        self.tls = TlsOffer::Offered;
         self
     }
 
     /// Accepts only encrypted connections, with a certificate of [`Postgres::authority`].
     #[must_use]
     pub fn with_tls_only(mut self) -> Self {
-        self.tls = Tls::Required;
+        self.tls = TlsOffer::Required;
         self
     }
 
@@ -228,7 +228,7 @@ fn prepare() -> Result<(PathBuf, Folder)> {
     let programs = programs::postgres().ok_or_else(|| {
         Error::new("no PostgreSQL server (initdb, postgres) in PATH or /usr/lib/postgresql; Debian: postgresql")
     })?;
-    Ok((programs, Folder::new("scratchbook-pg-", Account::unprivileged(&["postgres", "nobody"])?)?))
+    Ok((programs, Folder::new("scratchbook-pg-", ServerAccount::unprivileged(&["postgres", "nobody"])?)?))
 }
 
 fn init(folder: &Folder, initdb: &Path) -> Result<()> {
@@ -265,15 +265,15 @@ fn configure(folder: &Folder, port: u16, options: &PostgresOptions) -> Result<()
 }
 
 /// Makes certificates if TLS is used. Returns the certificate of the authority.
-fn set_up_tls(folder: &Folder, tls: Tls) -> Result<Option<PathBuf>> {
-    if tls == Tls::Off {
+fn set_up_tls(folder: &Folder, tls: TlsOffer) -> Result<Option<PathBuf>> {
+    if tls == TlsOffer::Off {
         return Ok(None);
     }
     let files = tls::make(folder)?;
     let (certificate, key) = (files.certificate.display(), files.key.display());
     let settings = format!("ssl = on\nssl_cert_file = '{certificate}'\nssl_key_file = '{key}'\n");
     folder.append("data/postgresql.conf", &settings)?;
-    if tls == Tls::Required {
+    if tls == TlsOffer::Required {
         folder.write("data/pg_hba.conf", "hostssl all all 127.0.0.1/32 scram-sha-256\n")?;
     }
     Ok(Some(files.authority))

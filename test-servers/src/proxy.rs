@@ -18,11 +18,11 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
-    shared: Arc<Shared>,
+    shared: Arc<ProxyState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ProxyState {
     server: Mutex<SocketAddr>,
     links: Mutex<Vec<Arc<Link>>>,
     closed: AtomicBool,
@@ -54,7 +54,7 @@ impl Proxy {
         let failed = |error| Error::io("proxy", &error);
         let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
         let port = listener.local_addr().map_err(failed)?.port();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ProxyState {
             server: Mutex::new(local(server_port)),
             links: Mutex::default(),
             closed: AtomicBool::new(false),
@@ -146,7 +146,7 @@ impl Drop for Proxy {
     }
 }
 
-impl Shared {
+impl ProxyState {
     fn accept(self: &Arc<Self>, listener: &TcpListener) {
         for client in listener.incoming() {
             if self.closed.load(SeqCst) {

@@ -9,7 +9,7 @@ use crate::{Error, Result, port};
 
 /// Which connections a server takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) enum Tls {
+pub(crate) enum TlsOffer {
     /// Only unencrypted ones.
     #[default]
     Off,
@@ -21,16 +21,16 @@ pub(crate) enum Tls {
 
 /// Where the certificates of a server are.
 #[derive(Debug)]
-pub(crate) struct Files {
+pub(crate) struct CertificateFiles {
     pub(crate) authority: PathBuf,
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
 }
 
 /// Makes an authority and lets it sign a certificate for `localhost` and 127.0.0.1.
-pub(crate) fn make(folder: &Folder) -> Result<Files> {
+pub(crate) fn make(folder: &Folder) -> Result<CertificateFiles> {
     let (authority, certificate, key) = sign().map_err(|error| Error::new(format!("certificates: {error}")))?;
-    Ok(Files {
+    Ok(CertificateFiles {
         authority: folder.write("ca.pem", &authority)?,
         certificate: folder.write("server.pem", &certificate)?,
         key: folder.write("server.key", &key)?,

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::changed::Store;
+use crate::changed::StorePackage;
 use crate::command::{cargo, show};
 use crate::step::Stop;
 use crate::tools;
@@ -18,17 +18,17 @@ use crate::workspace::{items, text};
 
 /// The packages to build and test.
 #[derive(Clone, Debug)]
-pub(crate) enum Scope {
+pub(crate) enum BuildScope {
     /// The whole workspace.
     All,
     /// These packages; only these packages are built.
     Part(Vec<String>),
     /// These packages, from a build of the whole workspace, so that nothing is built again for them. If a store is
     /// named, the packages that depend on it run only the tests on this store.
-    Changed(BTreeSet<String>, Option<Store>),
+    Changed(BTreeSet<String>, Option<StorePackage>),
 }
 
-impl Scope {
+impl BuildScope {
     /// Returns whether the scope contains no package.
     pub(crate) fn is_empty(&self) -> bool {
         match self {
@@ -88,7 +88,7 @@ pub(crate) struct TestProgram {
 }
 
 /// Builds libraries, programs, tests, examples and benches of a scope, and prints every warning and error.
-pub(crate) fn build(scope: &Scope) -> Result<Build, Stop> {
+pub(crate) fn build(scope: &BuildScope) -> Result<Build, Stop> {
     let mut command = checked(&["test", "--all-features", "--all-targets", "--no-run"]);
     let messages = messages(command.args(["--message-format", "json"]).args(scope.built()))?;
     let mut programs: Vec<_> = messages.iter().filter_map(test_program).collect();
@@ -201,16 +201,16 @@ mod tests {
 
     #[test]
     fn a_change_is_built_with_the_whole_workspace() {
-        let changed = Scope::Changed(BTreeSet::from(["a".to_owned()]), None);
+        let changed = BuildScope::Changed(BTreeSet::from(["a".to_owned()]), None);
         assert_eq!(changed.built(), ["--workspace"]);
         assert!(changed.names("a") && !changed.names("b") && !changed.is_empty());
-        assert_eq!(Scope::Part(vec!["a".to_owned()]).built(), ["--package", "a"]);
+        assert_eq!(BuildScope::Part(vec!["a".to_owned()]).built(), ["--package", "a"]);
     }
 
     #[test]
     fn a_word_selects_the_tests_of_the_packages_that_depend_on_a_store() {
-        let store = Store { package: "a", word: "lite" };
-        let changed = Scope::Changed(BTreeSet::from(["a".to_owned(), "b".to_owned()]), Some(store));
+        let store = StorePackage { package: "a", word: "lite" };
+        let changed = BuildScope::Changed(BTreeSet::from(["a".to_owned(), "b".to_owned()]), Some(store));
         assert_eq!((changed.word("a"), changed.word("b")), (None, Some("lite")));
     }
 }

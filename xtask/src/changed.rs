@@ -19,9 +19,9 @@ const OF_EVERYTHING: [&str; 5] =
 
 /// The packages of stores on servers, and the words by which the names of tests say that they run on one. SQLite is not
 /// among them: most tests of the server and the command run on it, and do not say so.
-const STORES: [Store; 2] = [
-    Store { package: "scratchbook-mysql", word: "mariadb" },
-    Store { package: "scratchbook-postgres", word: "postgres" },
+const STORES: [StorePackage; 2] = [
+    StorePackage { package: "scratchbook-mysql", word: "mariadb" },
+    StorePackage { package: "scratchbook-postgres", word: "postgres" },
 ];
 
 /// The changes since this branch left the main branch, committed or not.
@@ -32,12 +32,12 @@ pub(crate) struct Changed {
     /// The packages to check: those with a changed file, and all packages that depend on them.
     pub(crate) packages: BTreeSet<String>,
     /// The store, if only this store has changed.
-    pub(crate) store: Option<Store>,
+    pub(crate) store: Option<StorePackage>,
 }
 
 /// A store's package, with the word in the names of the tests that run on it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Store {
+pub(crate) struct StorePackage {
     pub(crate) package: &'static str,
     pub(crate) word: &'static str,
 }
@@ -57,7 +57,7 @@ impl Changed {
 }
 
 /// Returns the store that contains all changes, if there is one.
-fn only_store(own: &BTreeSet<String>) -> Option<Store> {
+fn only_store(own: &BTreeSet<String>) -> Option<StorePackage> {
     STORES.into_iter().find(|store| !own.is_empty() && own.iter().all(|name| name == store.package))
 }
 

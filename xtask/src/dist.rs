@@ -27,37 +27,41 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The options of `cargo xtask dist`.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Options {
+pub(crate) struct DistOptions {
     /// The profile of Cargo.
     profile: String,
     /// The platform; by default, the platform of this machine.
     target: Option<String>,
-    parts: Vec<Part>,
+    parts: Vec<DistPart>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Part {
+enum DistPart {
     Archive,
     Wheel,
     Source,
 }
 
-impl Default for Options {
+impl Default for DistOptions {
     fn default() -> Self {
-        Self { profile: SHIPPED.to_owned(), target: None, parts: vec![Part::Archive, Part::Wheel, Part::Source] }
+        Self {
+            profile: SHIPPED.to_owned(),
+            target: None,
+            parts: vec![DistPart::Archive, DistPart::Wheel, DistPart::Source],
+        }
     }
 }
 
-impl Options {
+impl DistOptions {
     /// Reads the arguments of `cargo xtask dist`; `None` if they are invalid.
     pub(crate) fn of(arguments: &[&str]) -> Option<Self> {
         let (mut options, mut parts) = (Self::default(), Vec::new());
         let mut rest = arguments.iter();
         while let Some(word) = rest.next() {
             match *word {
-                "archive" => parts.push(Part::Archive),
-                "wheel" => parts.push(Part::Wheel),
-                "source" => parts.push(Part::Source),
+                "archive" => parts.push(DistPart::Archive),
+                "wheel" => parts.push(DistPart::Wheel),
+                "source" => parts.push(DistPart::Source),
                 "--profile" => options.profile = (*rest.next()?).to_owned(),
                 "--target" => options.target = Some((*rest.next()?).to_owned()),
                 _ => return None,
@@ -71,17 +75,17 @@ impl Options {
 }
 
 /// Makes and tests the shipped files.
-pub(crate) fn make(options: &Options) -> Result<(), Stop> {
+pub(crate) fn make(options: &DistOptions) -> Result<(), Stop> {
     package::empty(&[FOLDER, UNPACKED])?;
     fs::create_dir_all(root().join(FOLDER)).map_err(|error| Stop::Failed(format!("{FOLDER}: {error}")))?;
     for part in &options.parts {
         match part {
-            Part::Archive => use_command(&unpacked(&archive(options)?)?)?,
-            Part::Wheel => {
+            DistPart::Archive => use_command(&unpacked(&archive(options)?)?)?,
+            DistPart::Wheel => {
                 package::wheel(FOLDER, &options.profile)?;
                 use_command(&package::installed_from(FOLDER)?.join(executable()))?;
             }
-            Part::Source => {
+            DistPart::Source => {
                 package::source_into(FOLDER)?;
                 let wheel = package::wheel_of_source(FOLDER)?;
                 use_command(&package::installed_from(wheel)?.join(executable()))?;
@@ -96,8 +100,8 @@ fn executable() -> String {
 }
 
 /// Builds the command and packs it. Returns the name of the folder in the archive.
-fn archive(options: &Options) -> Result<String, Stop> {
-    let Options { profile, target, .. } = options;
+fn archive(options: &DistOptions) -> Result<String, Stop> {
+    let DistOptions { profile, target, .. } = options;
     let words = ["build", "--bin", "scratchbook", "--profile", profile];
     let mut build = if profile == "dev" { checked(&words) } else { cargo(&words) };
     if profile == "dev" {
@@ -263,12 +267,12 @@ mod tests {
 
     #[test]
     fn arguments_say_what_is_made() {
-        assert_eq!(Options::of(&[]), Some(Options::default()));
-        let options = Options::of(&["wheel", "--profile", "dev", "--target", "x"]).unwrap();
+        assert_eq!(DistOptions::of(&[]), Some(DistOptions::default()));
+        let options = DistOptions::of(&["wheel", "--profile", "dev", "--target", "x"]).unwrap();
         assert_eq!((options.profile.as_str(), options.target.as_deref()), ("dev", Some("x")));
-        assert_eq!(options.parts, [Part::Wheel]);
+        assert_eq!(options.parts, [DistPart::Wheel]);
         for wrong in [&["--profile"][..], &["crate"], &["--help"]] {
-            assert_eq!(Options::of(wrong), None, "{wrong:?}");
+            assert_eq!(DistOptions::of(wrong), None, "{wrong:?}");
         }
     }
 }

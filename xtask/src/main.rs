@@ -100,8 +100,8 @@ fn main() -> ExitCode {
             run_named(names)
         }
         ["picture"] => step::run(vec![steps::picture()]),
-        ["dist", words @ ..] if dist::Options::of(words).is_some() => {
-            let options = dist::Options::of(words).unwrap_or_default();
+        ["dist", words @ ..] if dist::DistOptions::of(words).is_some() => {
+            let options = dist::DistOptions::of(words).unwrap_or_default();
             step::run(vec![Step::new("dist", "the archive, the wheel and the source package", move || {
                 dist::make(&options)
             })])

@@ -7,7 +7,7 @@ use crate::packages;
 use crate::step::Stop;
 
 /// A server. `word` is in the names of the tests that need it.
-struct Server {
+struct DatabaseServer {
     word: &'static str,
     package: &'static str,
     programs: &'static [&'static str],
@@ -15,14 +15,14 @@ struct Server {
     variable: &'static str,
 }
 
-const SERVERS: [Server; 2] = [
-    Server {
+const SERVERS: [DatabaseServer; 2] = [
+    DatabaseServer {
         word: "postgres",
         package: "postgresql",
         programs: &["initdb", "psql"],
         variable: "SCRATCHBOOK_TEST_POSTGRES",
     },
-    Server {
+    DatabaseServer {
         word: "mariadb",
         package: "mariadb-server",
         programs: &["mariadb-install-db", "mariadbd", "mariadb"],
@@ -30,7 +30,7 @@ const SERVERS: [Server; 2] = [
     },
 ];
 
-impl Server {
+impl DatabaseServer {
     fn is_installed(&self) -> bool {
         self.programs.iter().all(|program| is_there(program))
     }
@@ -60,7 +60,7 @@ pub(crate) fn install() -> Result<(), Stop> {
 
 /// Returns the words by which tests are skipped because their server is missing.
 pub(crate) fn skips() -> Vec<String> {
-    let named = |server: &Server| std::env::var(server.variable).is_ok_and(|uri| !uri.is_empty());
+    let named = |server: &DatabaseServer| std::env::var(server.variable).is_ok_and(|uri| !uri.is_empty());
     SERVERS.iter().filter_map(|server| server.skips(server.is_installed(), named(server))).collect()
 }
 

@@ -6,23 +6,23 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// The function of a step.
-pub(crate) type Check = Box<dyn FnOnce() -> Result<(), Stop> + Send>;
+pub(crate) type StepFn = Box<dyn FnOnce() -> Result<(), Stop> + Send>;
 
 /// A named check.
 pub(crate) struct Step {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
-    run: Run,
+    run: StepMode,
 }
 
 /// How a step runs.
-enum Run {
+enum StepMode {
     /// The next step begins after this one has ended.
-    Wholly(Check),
+    Wholly(StepFn),
     /// After a preparation, the step runs beside the next steps, since it waits more than it computes.
-    Beside(Box<dyn FnOnce() -> Result<Check, Stop>>),
+    Beside(Box<dyn FnOnce() -> Result<StepFn, Stop>>),
     /// The step runs after all steps that run beside others have ended.
-    AfterOthers(Check),
+    AfterOthers(StepFn),
 }
 
 /// Why a step did not pass.
@@ -40,22 +40,22 @@ impl Step {
         what: &'static str,
         run: impl FnOnce() -> Result<(), Stop> + Send + 'static,
     ) -> Self {
-        Self { name, what, run: Run::Wholly(Box::new(run)) }
+        Self { name, what, run: StepMode::Wholly(Box::new(run)) }
     }
 
     /// Returns a step whose preparation returns a check, which then runs beside the next steps.
     pub(crate) fn beside(
         name: &'static str,
         what: &'static str,
-        prepare: impl FnOnce() -> Result<Check, Stop> + 'static,
+        prepare: impl FnOnce() -> Result<StepFn, Stop> + 'static,
     ) -> Self {
-        Self { name, what, run: Run::Beside(Box::new(prepare)) }
+        Self { name, what, run: StepMode::Beside(Box::new(prepare)) }
     }
 
     /// Lets the step run beside the next ones.
     pub(crate) fn beside_others(self) -> Self {
         match self.run {
-            Run::Wholly(check) => Self { run: Run::Beside(Box::new(|| Ok(check))), ..self },
+            StepMode::Wholly(check) => Self { run: StepMode::Beside(Box::new(|| Ok(check))), ..self },
             run => Self { run, ..self },
         }
     }
@@ -63,14 +63,14 @@ impl Step {
     /// Lets the step run only after all steps that run beside others have ended.
     pub(crate) fn after_others(self) -> Self {
         match self.run {
-            Run::Wholly(check) => Self { run: Run::AfterOthers(check), ..self },
+            StepMode::Wholly(check) => Self { run: StepMode::AfterOthers(check), ..self },
             run => Self { run, ..self },
         }
     }
 }
 
 /// The result of a step, and how long it took.
-struct Done {
+struct FinishedStep {
     name: &'static str,
     result: Result<(), Stop>,
     time: Duration,
@@ -85,19 +85,19 @@ pub(crate) fn run(steps: Vec<Step>) -> ExitCode {
     if passed(&done, strict) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn run_all(steps: Vec<Step>) -> Vec<Done> {
+fn run_all(steps: Vec<Step>) -> Vec<FinishedStep> {
     let (mut done, mut beside) = (Vec::new(), Vec::new());
     for Step { name, what, run } in steps {
-        if matches!(run, Run::AfterOthers(_)) {
+        if matches!(run, StepMode::AfterOthers(_)) {
             done.extend(beside.drain(..).map(ended));
         }
         println!("\n==> {name}: {what}");
         let start = Instant::now();
         match run {
-            Run::Wholly(check) | Run::AfterOthers(check) => done.push(Done::of(name, check(), start)),
-            Run::Beside(prepare) => match prepare() {
-                Ok(check) => beside.push((name, start, thread::spawn(move || Done::of(name, check(), start)))),
-                Err(stop) => done.push(Done::of(name, Err(stop), start)),
+            StepMode::Wholly(check) | StepMode::AfterOthers(check) => done.push(FinishedStep::of(name, check(), start)),
+            StepMode::Beside(prepare) => match prepare() {
+                Ok(check) => beside.push((name, start, thread::spawn(move || FinishedStep::of(name, check(), start)))),
+                Err(stop) => done.push(FinishedStep::of(name, Err(stop), start)),
             },
         }
     }
@@ -106,11 +106,11 @@ fn run_all(steps: Vec<Step>) -> Vec<Done> {
 }
 
 /// Waits for a step that runs beside others.
-fn ended((name, start, thread): (&'static str, Instant, JoinHandle<Done>)) -> Done {
-    thread.join().unwrap_or_else(|_| Done::of(name, Err(Stop::Failed("the step panicked".to_owned())), start))
+fn ended((name, start, thread): (&'static str, Instant, JoinHandle<FinishedStep>)) -> FinishedStep {
+    thread.join().unwrap_or_else(|_| FinishedStep::of(name, Err(Stop::Failed("the step panicked".to_owned())), start))
 }
 
-impl Done {
+impl FinishedStep {
     fn of(name: &'static str, result: Result<(), Stop>, start: Instant) -> Self {
         match &result {
             Ok(()) => {}
@@ -121,7 +121,7 @@ impl Done {
     }
 }
 
-fn passed(done: &[Done], strict: bool) -> bool {
+fn passed(done: &[FinishedStep], strict: bool) -> bool {
     done.iter().all(|step| match step.result {
         Ok(()) => true,
         Err(Stop::Failed(_)) => false,
@@ -130,7 +130,7 @@ fn passed(done: &[Done], strict: bool) -> bool {
 }
 
 /// Returns the report: a table of times, the steps that were left out, the steps that failed, and a closing line.
-fn report(done: &[Done], together: Duration, strict: bool) -> String {
+fn report(done: &[FinishedStep], together: Duration, strict: bool) -> String {
     let mut text = String::from("\n");
     let mut line = |words: std::fmt::Arguments<'_>| {
         // Writing to a string cannot fail.
@@ -174,8 +174,8 @@ mod tests {
 
     use super::*;
 
-    fn done(name: &'static str, result: Result<(), Stop>) -> Done {
-        Done { name, result, time: Duration::from_millis(1500) }
+    fn done(name: &'static str, result: Result<(), Stop>) -> FinishedStep {
+        FinishedStep { name, result, time: Duration::from_millis(1500) }
     }
 
     #[test]

@@ -4,11 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::build::{self, Scope, checked};
+use crate::build::{self, BuildScope, checked};
 use crate::changed::Changed;
 use crate::command::{cargo, output, program, root, run, run_all};
 use crate::compare::Task;
-use crate::step::{Check, Step, Stop};
+use crate::step::{Step, StepFn, Stop};
 use crate::suite::Tests;
 use crate::{
     browser, deploy, dist, documents, features, house, instructions, node, package, packages, python, release, servers,
@@ -27,7 +27,7 @@ pub(crate) fn test() -> Vec<Step> {
     steps.extend([servers, python.beside_others(), node.beside_others()]);
     steps.extend([
         Step::new("clippy", "everything builds, tests included, without a warning of the compiler or clippy", || {
-            clippy(&Scope::All)
+            clippy(&BuildScope::All)
         }),
         // This step waits for those that run beside others, so that everything is installed before the tests.
         browser.after_others(),
@@ -35,7 +35,7 @@ pub(crate) fn test() -> Vec<Step> {
     // The tests wait more than they compute, so the steps after them run meanwhile.
     steps.extend([
         Step::beside("tests", "unit, integration, property, conformance, crash and doc tests", || {
-            tests_beside(&Scope::All)
+            tests_beside(&BuildScope::All)
         }),
         Step::new("package", "the Python package, tested, and its types checked", package::test),
         Step::new("docs", "the documentation builds without a warning", docs),
@@ -43,7 +43,7 @@ pub(crate) fn test() -> Vec<Step> {
         Step::new("demo", "the demo runs and finds the values it should", || demo(&[])),
         instructions(),
         Step::new("timed-tests", "tests that hold an answer to a time, one after the other", || {
-            Tests::build(&Scope::All, missing())?.run_timed()
+            Tests::build(&BuildScope::All, missing())?.run_timed()
         })
         .after_others(),
     ]);
@@ -81,7 +81,7 @@ pub(crate) fn parts() -> Vec<Step> {
     let part = |name, what, takes: fn(&str) -> bool| {
         Step::new(name, what, move || {
             let packages = workspace::packages()?.into_iter().map(|package| package.name);
-            tests(&Scope::Part(packages.filter(|name| takes(name)).collect()))
+            tests(&BuildScope::Part(packages.filter(|name| takes(name)).collect()))
         })
     };
     vec![
@@ -104,7 +104,7 @@ pub(crate) fn changed() -> Result<Vec<Step>, Stop> {
     if let Some(store) = changed.store {
         println!("{} alone has changed: the others run the tests with '{}' in their names", store.package, store.word);
     }
-    let scope = Scope::Changed(changed.packages, changed.store);
+    let scope = BuildScope::Changed(changed.packages, changed.store);
     steps.retain(|step| ["format", "rules"].contains(&step.name) || (package && step.name == "package"));
     if scope.is_empty() {
         return Ok(steps);
@@ -160,7 +160,7 @@ pub(crate) fn full() -> Vec<Step> {
             versions::beside_old,
         ),
         Step::new("dist", "the archive, the wheel and the source package: each is made, installed and used", || {
-            dist::make(&dist::Options::default())
+            dist::make(&dist::DistOptions::default())
         }),
         Step::new("old-adk", "import_adk with older versions of google-adk, from 1.28 to 2.1", package::beside_old),
         Step::new("suites", "google-adk's own tests on the Python package", package::suites),
@@ -225,7 +225,7 @@ fn format() -> Result<(), Stop> {
     run_all([cargo(&["fmt", "--all", "--check"]), cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])])
 }
 
-fn clippy(scope: &Scope) -> Result<(), Stop> {
+fn clippy(scope: &BuildScope) -> Result<(), Stop> {
     tools::component("clippy", "clippy")?;
     match build::build(scope)?.warnings {
         0 => Ok(()),
@@ -290,12 +290,12 @@ fn histories() -> Result<(), Stop> {
     run(program(built(&[]).join("histories")).args(["run", "--seconds", &seconds]))
 }
 
-fn tests(scope: &Scope) -> Result<(), Stop> {
+fn tests(scope: &BuildScope) -> Result<(), Stop> {
     Tests::build(scope, missing())?.run()
 }
 
 /// Builds the tests, and returns a check that runs all but the timed ones.
-fn tests_beside(scope: &Scope) -> Result<Check, Stop> {
+fn tests_beside(scope: &BuildScope) -> Result<StepFn, Stop> {
     let tests = Tests::build(scope, missing())?;
     Ok(Box::new(move || tests.run_together()))
 }

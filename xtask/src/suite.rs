@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::build::{Scope, TestProgram, build, checked};
+use crate::build::{BuildScope, TestProgram, build, checked};
 use crate::command::{program, root};
 use crate::step::Stop;
 use crate::workspace::{Package, packages};
@@ -42,7 +42,7 @@ const LONGEST: Duration = Duration::from_mins(30);
 
 /// A command to run. Its output goes to a file with the job's name.
 #[derive(Debug)]
-struct Job {
+struct TestJob {
     name: String,
     command: Command,
 }
@@ -51,14 +51,14 @@ struct Job {
 #[derive(Debug)]
 pub(crate) struct Tests {
     programs: Vec<TestProgram>,
-    doc_tests: Option<Job>,
+    doc_tests: Option<TestJob>,
     /// Tests whose names contain one of these words are left out.
     skip: Vec<String>,
 }
 
 impl Tests {
     /// Builds the tests of a scope. Tests whose names contain a word of `skip` are not run.
-    pub(crate) fn build(scope: &Scope, skip: Vec<String>) -> Result<Self, Stop> {
+    pub(crate) fn build(scope: &BuildScope, skip: Vec<String>) -> Result<Self, Stop> {
         let doc_tests = doc_tests(scope, &skip)?;
         Ok(Self { programs: build(scope)?.programs, doc_tests, skip })
     }
@@ -73,7 +73,7 @@ impl Tests {
     pub(crate) fn run_together(self) -> Result<(), Stop> {
         // The integration tests come first, because they wait the most. The examples in the documentation follow.
         let (long, short) = self.programs.split_at(self.programs.partition_point(|test| test.has_integration_tests));
-        let mut jobs: Vec<Job> = long.iter().map(|test| together(test, &self.skip)).collect();
+        let mut jobs: Vec<TestJob> = long.iter().map(|test| together(test, &self.skip)).collect();
         jobs.extend(self.doc_tests);
         jobs.extend(short.iter().map(|test| together(test, &self.skip)));
         run_side_by_side(jobs, cores().max(FEWEST_AT_ONCE))
@@ -111,17 +111,17 @@ fn start(test: &TestProgram) -> Command {
     command
 }
 
-fn together(test: &TestProgram, skip: &[String]) -> Job {
+fn together(test: &TestProgram, skip: &[String]) -> TestJob {
     let mut command = start(test);
     command.arg(format!("--test-threads={}", THREADS_PER_CORE * cores()));
     command.args(skip.iter().map(String::as_str).chain(TIMED).flat_map(|word| ["--skip", word])).args(test.word);
-    Job { name: test.name.clone(), command }
+    TestJob { name: test.name.clone(), command }
 }
 
-fn timed(test: &TestProgram, names: &[&str]) -> Job {
+fn timed(test: &TestProgram, names: &[&str]) -> TestJob {
     let mut command = start(test);
     command.arg("--test-threads=1").arg("--exact").args(names);
-    Job { name: format!("{} timed", test.name), command }
+    TestJob { name: format!("{} timed", test.name), command }
 }
 
 /// Returns the names of the timed tests of a program.
@@ -156,7 +156,7 @@ fn check_words(timed: &[String]) -> Result<(), Stop> {
 /// Returns the job for the examples in the documentation; `None` if there is no library. For a change, examples are
 /// selected by name, and their names begin with the package's folder. If packages were selected instead, Cargo would
 /// build some dependencies again with other features.
-fn doc_tests(scope: &Scope, skip: &[String]) -> Result<Option<Job>, Stop> {
+fn doc_tests(scope: &BuildScope, skip: &[String]) -> Result<Option<TestJob>, Stop> {
     let mut libraries = packages()?;
     libraries.retain(|p| p.is_library && scope.names(&p.name) && scope.word(&p.name).is_none());
     if libraries.is_empty() {
@@ -165,19 +165,19 @@ fn doc_tests(scope: &Scope, skip: &[String]) -> Result<Option<Job>, Stop> {
     let mut command = checked(&["test", "--all-features", "--doc", "--no-fail-fast"]);
     match scope {
         // Cargo fails for a package that has no library.
-        Scope::Part(_) => command.args(libraries.iter().flat_map(|package| ["--package", &package.name])),
-        Scope::All | Scope::Changed(..) => command.arg("--workspace"),
+        BuildScope::Part(_) => command.args(libraries.iter().flat_map(|package| ["--package", &package.name])),
+        BuildScope::All | BuildScope::Changed(..) => command.arg("--workspace"),
     };
     command.arg("--").args(skip.iter().flat_map(|word| ["--skip", word]));
-    if let Scope::Changed(..) = scope {
+    if let BuildScope::Changed(..) = scope {
         let folder = |package: &Package| package.folder.strip_prefix(root()).map(Path::to_path_buf).unwrap_or_default();
         command.args(libraries.iter().map(|package| format!("{}/", folder(package).display())));
     }
-    Ok(Some(Job { name: "doc tests".to_owned(), command }))
+    Ok(Some(TestJob { name: "doc tests".to_owned(), command }))
 }
 
 /// Runs `at_once` jobs at a time and reports each result. Prints the output of failed jobs and names them in the error.
-fn run_side_by_side(jobs: Vec<Job>, at_once: usize) -> Result<(), Stop> {
+fn run_side_by_side(jobs: Vec<TestJob>, at_once: usize) -> Result<(), Stop> {
     let folder = root().join("target/tests");
     fs::create_dir_all(&folder).map_err(|error| Stop::Failed(format!("{}: {error}", folder.display())))?;
     let lanes = at_once.clamp(1, jobs.len().max(1));
@@ -198,7 +198,7 @@ fn run_side_by_side(jobs: Vec<Job>, at_once: usize) -> Result<(), Stop> {
     if failed.is_empty() { Ok(()) } else { Err(Stop::Failed(failed.join(", "))) }
 }
 
-fn run_job(mut job: Job, folder: &Path, longest: Duration) -> Result<(), String> {
+fn run_job(mut job: TestJob, folder: &Path, longest: Duration) -> Result<(), String> {
     let log = folder.join(format!("{}.log", job.name.replace(' ', "-")));
     let failed = |error: std::io::Error| format!("{}: {error}", log.display());
     let file = File::create(&log).map_err(failed)?;
@@ -206,7 +206,7 @@ fn run_job(mut job: Job, folder: &Path, longest: Duration) -> Result<(), String>
     let begun = Instant::now();
     let ended = wait(&mut job.command, longest).map_err(|error| format!("{}: {error}", job.name))?;
     let output = String::from_utf8_lossy(&fs::read(&log).map_err(failed)?).into_owned();
-    let line = format!("{:32} {:>7.1} s  {}", job.name, begun.elapsed().as_secs_f64(), Counts::of(&output));
+    let line = format!("{:32} {:>7.1} s  {}", job.name, begun.elapsed().as_secs_f64(), TestCounts::of(&output));
     let why = match ended {
         Some(status) if status.success() => {
             println!("{line}");
@@ -245,13 +245,13 @@ fn running(log: &str) -> Vec<&str> {
 
 /// The sums of the results in a log.
 #[derive(Debug, Default, PartialEq)]
-struct Counts {
+struct TestCounts {
     passed: usize,
     failed: usize,
     ignored: usize,
 }
 
-impl Counts {
+impl TestCounts {
     fn of(log: &str) -> Self {
         let mut counts = Self::default();
         for line in log.lines().filter(|line| line.starts_with("test result: ")) {
@@ -267,7 +267,7 @@ impl Counts {
     }
 }
 
-impl std::fmt::Display for Counts {
+impl std::fmt::Display for TestCounts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} passed", self.passed)?;
         for (count, word) in [(self.failed, "failed"), (self.ignored, "ignored")] {
@@ -288,14 +288,14 @@ mod tests {
     fn results_of_all_programs_in_a_log_are_counted() {
         let log = "running 3 tests\ntest result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 4 filtered out\n\
                    test result: ok. 5 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out\n";
-        let counts = Counts::of(log);
-        assert_eq!(counts, Counts { passed: 7, failed: 1, ignored: 2 });
+        let counts = TestCounts::of(log);
+        assert_eq!(counts, TestCounts { passed: 7, failed: 1, ignored: 2 });
         assert_eq!(counts.to_string(), "7 passed, 1 failed, 2 ignored");
     }
 
     #[test]
     fn every_job_is_run_and_those_that_fail_are_named() {
-        let job = |name: &str, words: &[&str]| Job { name: name.to_owned(), command: cargo(words) };
+        let job = |name: &str, words: &[&str]| TestJob { name: name.to_owned(), command: cargo(words) };
         let jobs = vec![job("a good one", &["--version"]), job("a bad one", &["no-such"]), job("b", &["--version"])];
         let Err(Stop::Failed(why)) = run_side_by_side(jobs, 2) else { panic!("one of them fails") };
         assert!(why.starts_with("a bad one: exit status") && !why.contains(','), "{why}");
@@ -309,7 +309,7 @@ mod tests {
             "echo 'test a has been running for over 60 seconds'; echo 'test a::b has been running for over 60 seconds'; \
              echo 'test a ... ok'; exec sleep 60",
         ]);
-        let job = Job { name: "a hanging one".to_owned(), command };
+        let job = TestJob { name: "a hanging one".to_owned(), command };
         let why = run_job(job, &std::env::temp_dir(), Duration::from_millis(500));
         assert_eq!(why, Err("a hanging one: stopped after 500ms; running were: a::b".to_owned()));
     }

@@ -42,16 +42,16 @@ fn answers(mut command: Command) -> bool {
 }
 
 /// A program from the crate registry, in the version for which these steps were written.
-pub(crate) struct Tool {
+pub(crate) struct CargoTool {
     name: &'static str,
     version: &'static str,
 }
 
-pub(crate) const FUZZ: Tool = Tool { name: "cargo-fuzz", version: "0.13.2" };
-pub(crate) const MDBOOK: Tool = Tool { name: "mdbook", version: "0.5.4" };
-pub(crate) const DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2" };
+pub(crate) const FUZZ: CargoTool = CargoTool { name: "cargo-fuzz", version: "0.13.2" };
+pub(crate) const MDBOOK: CargoTool = CargoTool { name: "mdbook", version: "0.5.4" };
+pub(crate) const DENY: CargoTool = CargoTool { name: "cargo-deny", version: "0.20.2" };
 
-impl Tool {
+impl CargoTool {
     /// Returns the path of the program. Installs it first if it is missing.
     pub(crate) fn path(&self) -> Result<PathBuf, Stop> {
         if let Some(found) = self.found() {
@@ -88,8 +88,8 @@ mod tests {
 
     #[test]
     fn a_tool_that_cannot_be_had_leaves_its_step_out() {
-        assert!(Tool { name: "rustc", version: "0" }.path().is_ok());
-        let Err(Stop::LeftOut(why)) = Tool { name: "no such name", version: "0.0.0" }.path() else {
+        assert!(CargoTool { name: "rustc", version: "0" }.path().is_ok());
+        let Err(Stop::LeftOut(why)) = CargoTool { name: "no such name", version: "0.0.0" }.path() else {
             panic!("no such tool can be installed");
         };
         assert!(why.contains("could not be installed"), "{why}");

@@ -1,7 +1,7 @@
 //! The messages between the harness and a runner, as lines of JSON.
 //!
-//! A runner is started as `RUNNER STORE LOCATION [SERVICE]`. It prints a [`Hello`], and then one [`Answer`] for each
-//! [`Request`] that it reads. It ends when its standard input ends.
+//! A runner is started as `RUNNER STORE LOCATION [SERVICE]`. It prints a [`Hello`], and then one [`RunnerAnswer`] for
+//! each [`CellRequest`] that it reads. It ends when its standard input ends.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub struct Hello {
 
 /// Asks for one measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Request {
+pub struct CellRequest {
     /// What is done, such as `append`.
     pub workload: String,
     /// How many events, sessions or keys exist before the measurement.
@@ -39,7 +39,7 @@ pub struct Request {
 /// The answer of a runner to a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Answer {
+pub enum RunnerAnswer {
     /// The system cannot do this, or takes too long for it.
     Unsupported {
         /// Why, in one sentence.
@@ -51,12 +51,12 @@ pub enum Answer {
         error: String,
     },
     /// The measurement succeeded.
-    Measured(Measured),
+    Measured(Measurement),
 }
 
 /// A measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
+pub struct Measurement {
     /// How many operations were acknowledged.
     pub operations: u64,
     /// How many operations were tried, if some can be refused.
@@ -72,8 +72,8 @@ pub struct Measured {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latencies_us: Option<Latencies>,
     /// What went wrong under concurrency.
-    #[serde(default, deserialize_with = "or_nothing", skip_serializing_if = "Wrong::is_nothing")]
-    pub wrong: Wrong,
+    #[serde(default, deserialize_with = "or_nothing", skip_serializing_if = "WrongCounts::is_nothing")]
+    pub wrong: WrongCounts,
     /// Bytes for each event, if the workload counts bytes.
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "short_option")]
     pub bytes: Option<f64>,
@@ -102,7 +102,7 @@ pub struct Latencies {
 /// What went wrong, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Wrong {
+pub struct WrongCounts {
     /// Acknowledged events or keys that do not exist afterwards.
     pub lost: u64,
     /// Appends that were refused although no other writer wrote their keys.
@@ -113,7 +113,7 @@ pub struct Wrong {
     pub doubled: u64,
 }
 
-impl Wrong {
+impl WrongCounts {
     /// Whether nothing went wrong.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
@@ -121,7 +121,7 @@ impl Wrong {
     }
 }
 
-impl Measured {
+impl Measurement {
     /// Checks the numbers of an answer.
     ///
     /// # Errors
@@ -158,7 +158,7 @@ pub fn rounded(number: f64) -> f64 {
 }
 
 /// Reads `null` as nothing.
-fn or_nothing<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Wrong, D::Error> {
+fn or_nothing<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<WrongCounts, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
@@ -175,20 +175,20 @@ fn short_option<S: serde::Serializer>(number: &Option<f64>, serializer: S) -> Re
 mod tests {
     use super::*;
 
-    fn answer(text: &str) -> Answer {
+    fn answer(text: &str) -> RunnerAnswer {
         serde_json::from_str(text).unwrap()
     }
 
     #[test]
     fn answers_have_different_fields() {
-        let why = Answer::Unsupported { unsupported: "no".to_owned() };
+        let why = RunnerAnswer::Unsupported { unsupported: "no".to_owned() };
         assert_eq!(answer(r#"{"unsupported":"no"}"#), why);
-        assert_eq!(answer(r#"{"error":"full"}"#), Answer::Failed { error: "full".to_owned() });
+        assert_eq!(answer(r#"{"error":"full"}"#), RunnerAnswer::Failed { error: "full".to_owned() });
         let text = r#"{"operations":3,"seconds":1.5,"processor_seconds":null,"latencies_us":null,"wrong":{"lost":1},
             "bytes":null,"note":null}"#;
-        let Answer::Measured(measured) = answer(text) else { panic!("it is a measurement") };
+        let RunnerAnswer::Measured(measured) = answer(text) else { panic!("it is a measurement") };
         assert_eq!((measured.per_second(), measured.wrong.lost, measured.wrong.doubled), (2.0, 1, 0));
-        let Answer::Measured(measured) = answer(r#"{"operations":3,"seconds":1.5,"wrong":null}"#) else {
+        let RunnerAnswer::Measured(measured) = answer(r#"{"operations":3,"seconds":1.5,"wrong":null}"#) else {
             panic!("it is a measurement")
         };
         assert!(measured.wrong.is_nothing());
@@ -197,9 +197,9 @@ mod tests {
     #[test]
     fn nonsense_is_not_an_answer() {
         for text in ["{}", "3", r#"{"operations":-1,"seconds":1}"#, r#"{"operations":1}"#, "hello"] {
-            assert!(serde_json::from_str::<Answer>(text).is_err(), "{text}");
+            assert!(serde_json::from_str::<RunnerAnswer>(text).is_err(), "{text}");
         }
-        let measured = |operations, seconds| Measured { operations, seconds, ..Measured::default() };
+        let measured = |operations, seconds| Measurement { operations, seconds, ..Measurement::default() };
         assert!(measured(0, 1.0).check().is_err());
         assert!(measured(1, 0.0).check().is_err());
         assert!(measured(1, f64::NAN).check().is_err());
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn numbers_are_written_with_five_digits() {
-        let measured = Measured { operations: 7, seconds: 1.234_567_89, ..Measured::default() };
+        let measured = Measurement { operations: 7, seconds: 1.234_567_89, ..Measurement::default() };
         assert_eq!(serde_json::to_string(&measured).unwrap(), r#"{"operations":7,"seconds":1.2346}"#);
     }
 }

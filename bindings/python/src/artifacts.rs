@@ -10,32 +10,32 @@ use scratchbook::{Result, SessionKey, json, plan};
 use serde_json::{Map, Value};
 
 use crate::call::Call;
-use crate::opened::{Opened, let_go};
+use crate::opened::{LazyStore, let_go};
 use crate::runtime;
-use crate::shape::Answer;
-use crate::store::{Address, Store, key};
+use crate::shape::CallAnswer;
+use crate::store::{AddressTuple, PyStore, key};
 
 /// The artifacts of a store, which is opened at its first call.
-#[pyclass(frozen, module = "scratchbook._scratchbook")]
-pub(crate) struct Artifacts {
-    opened: Arc<Opened>,
+#[pyclass(frozen, module = "scratchbook._scratchbook", name = "Artifacts")]
+pub(crate) struct PyArtifacts {
+    opened: Arc<LazyStore>,
 }
 
-impl Drop for Artifacts {
+impl Drop for PyArtifacts {
     fn drop(&mut self) {
         let_go(Arc::clone(&self.opened));
     }
 }
 
-impl Artifacts {
+impl PyArtifacts {
     fn call<F>(
         &self,
         py: Python<'_>,
-        address: Address,
+        address: AddressTuple,
         work: impl FnOnce(Arc<dyn ArtifactService>, SessionKey) -> F + Send + 'static,
     ) -> PyResult<Call>
     where
-        F: Future<Output = Result<Answer>> + Send + 'static,
+        F: Future<Output = Result<CallAnswer>> + Send + 'static,
     {
         self.opened.check()?;
         let opened = Arc::clone(&self.opened);
@@ -49,10 +49,10 @@ impl Artifacts {
 }
 
 #[pymethods]
-impl Artifacts {
+impl PyArtifacts {
     /// Creates the artifacts of a store. Both use one connection, which the first call to either opens.
     #[new]
-    fn new(store: &Store) -> Self {
+    fn new(store: &PyStore) -> Self {
         Self { opened: store.opened() }
     }
 
@@ -60,7 +60,7 @@ impl Artifacts {
     fn save(
         &self,
         py: Python<'_>,
-        address: Address,
+        address: AddressTuple,
         name: String,
         part: PyBackedBytes,
         metadata: PyBackedBytes,
@@ -69,44 +69,44 @@ impl Artifacts {
             let part: Part = json::from_slice(&part).map_err(|e| e.context("the artifact"))?;
             let metadata: Map<String, Value> =
                 json::from_slice(&metadata).map_err(|e| e.context("the artifact's metadata"))?;
-            artifacts.save_artifact(&key, &name, part, metadata).await.map(Answer::Number)
+            artifacts.save_artifact(&key, &name, part, metadata).await.map(CallAnswer::Number)
         })
     }
 
     /// Loads a version, or the newest one. An invalid name is treated as the name of a missing artifact.
     #[pyo3(signature = (address, name, version=None))]
-    fn load(&self, py: Python<'_>, address: Address, name: String, version: Option<u64>) -> PyResult<Call> {
+    fn load(&self, py: Python<'_>, address: AddressTuple, name: String, version: Option<u64>) -> PyResult<Call> {
         self.call(py, address, move |artifacts, key| async move {
             if plan::check_filename(&name).is_err() {
-                return Ok(Answer::Nothing);
+                return Ok(CallAnswer::Nothing);
             }
             let part = artifacts.load_artifact(&key, &name, version).await?;
-            part.as_ref().map_or(Ok(Answer::Nothing), Answer::json)
+            part.as_ref().map_or(Ok(CallAnswer::Nothing), CallAnswer::json)
         })
     }
 
     /// The names of all artifacts that a session sees.
-    fn list(&self, py: Python<'_>, address: Address) -> PyResult<Call> {
-        self.call(py, address, |artifacts, key| async move { Answer::json(&artifacts.list_artifacts(&key).await?) })
+    fn list(&self, py: Python<'_>, address: AddressTuple) -> PyResult<Call> {
+        self.call(py, address, |artifacts, key| async move { CallAnswer::json(&artifacts.list_artifacts(&key).await?) })
     }
 
     /// The metadata of the versions of a name, oldest first.
-    fn versions(&self, py: Python<'_>, address: Address, name: String) -> PyResult<Call> {
+    fn versions(&self, py: Python<'_>, address: AddressTuple, name: String) -> PyResult<Call> {
         self.call(py, address, |artifacts, key| async move {
             if plan::check_filename(&name).is_err() {
-                return Answer::json(&[(); 0]);
+                return CallAnswer::json(&[(); 0]);
             }
-            Answer::json(&artifacts.list_artifact_versions(&key, &name).await?)
+            CallAnswer::json(&artifacts.list_artifact_versions(&key, &name).await?)
         })
     }
 
     /// Deletes all versions of a name; does nothing if it has no version.
-    fn delete(&self, py: Python<'_>, address: Address, name: String) -> PyResult<Call> {
+    fn delete(&self, py: Python<'_>, address: AddressTuple, name: String) -> PyResult<Call> {
         self.call(py, address, |artifacts, key| async move {
             if plan::check_filename(&name).is_ok() {
                 artifacts.delete_artifact(&key, &name).await?;
             }
-            Ok(Answer::Nothing)
+            Ok(CallAnswer::Nothing)
         })
     }
 }

@@ -17,14 +17,14 @@ use tokio::runtime::Handle;
 use crate::ending::{self, detached, visited};
 use crate::error::exception;
 use crate::port::Port;
-use crate::shape::Answer;
+use crate::shape::CallAnswer;
 
 /// The interval at which a waiting thread checks for an interrupt.
 const SIGNALS: Duration = Duration::from_millis(50);
 /// The maximum time for which a loop that nobody wakes is blocked.
 const TURN: Duration = Duration::from_millis(5);
 
-type Ending = Pin<Box<dyn Future<Output = Result<Answer>> + Send>>;
+type CallFuture = Pin<Box<dyn Future<Output = Result<CallAnswer>> + Send>>;
 
 thread_local! {
     /// Whether awaiting a call blocks this thread.
@@ -43,9 +43,9 @@ pub(crate) fn set_waits(waits: bool) {
 }
 
 /// The progress of a call on the thread that began it.
-enum Begun {
-    Ended(Result<Answer>),
-    Waits(Ending),
+enum CallProgress {
+    Ended(Result<CallAnswer>),
+    Waits(CallFuture),
 }
 
 /// The result of a method of `Store`: `await` it in a coroutine, or `wait()` for it in any thread, but only once.
@@ -54,40 +54,40 @@ enum Begun {
 /// then unknown.
 #[pyclass(frozen, module = "scratchbook._scratchbook")]
 pub(crate) struct Call {
-    future: Mutex<Option<Ending>>,
+    future: Mutex<Option<CallFuture>>,
     handle: Handle,
 }
 
 impl Call {
-    pub(crate) fn new(handle: Handle, future: impl Future<Output = Result<Answer>> + Send + 'static) -> Self {
+    pub(crate) fn new(handle: Handle, future: impl Future<Output = Result<CallAnswer>> + Send + 'static) -> Self {
         Self { future: Mutex::new(Some(Box::pin(future))), handle }
     }
 
-    fn take(&self) -> PyResult<Ending> {
+    fn take(&self) -> PyResult<CallFuture> {
         let future = self.future.lock().unwrap_or_else(PoisonError::into_inner).take();
         future.ok_or_else(|| PyRuntimeError::new_err("this call was awaited already; make another one"))
     }
 
     /// Runs the call on this thread as far as possible. Often it ends there, and then no other thread is needed.
-    fn begin(&self, py: Python<'_>, mut future: Ending) -> Begun {
+    fn begin(&self, py: Python<'_>, mut future: CallFuture) -> CallProgress {
         detached(py, || {
             let _runtime = self.handle.enter();
             match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(answer) => Begun::Ended(answer),
-                Poll::Pending => Begun::Waits(future),
+                Poll::Ready(answer) => CallProgress::Ended(answer),
+                Poll::Pending => CallProgress::Waits(future),
             }
         })
     }
 
     /// Lets another thread complete the call.
-    fn send(&self, future: Ending) -> Sent {
+    fn send(&self, future: CallFuture) -> Sent {
         let (end, ended) = sync_channel(1);
         // After an interrupt nobody receives the answer.
         self.spawn(future, move |answer| drop(end.send(answer)));
         Sent(Mutex::new(ended))
     }
 
-    fn spawn(&self, future: Ending, then: impl FnOnce(Result<Answer>) + Send + 'static) {
+    fn spawn(&self, future: CallFuture, then: impl FnOnce(Result<CallAnswer>) + Send + 'static) {
         self.handle.spawn(async move {
             let ended = AssertUnwindSafe(future).catch_unwind().await;
             then(
@@ -109,9 +109,9 @@ impl Call {
             // The loop is looked up first, so that a call that nobody can await does not start.
             let running = Port::running_loop(py)?;
             match self.begin(py, self.take()?) {
-                Begun::Ended(answer) => Ready::with(py, value(py, answer)?),
-                Begun::Waits(future) if ending::ends() => Ok(Py::new(py, self.send(future))?.into_any()),
-                Begun::Waits(future) => {
+                CallProgress::Ended(answer) => Ready::with(py, value(py, answer)?),
+                CallProgress::Waits(future) if ending::ends() => Ok(Py::new(py, self.send(future))?.into_any()),
+                CallProgress::Waits(future) => {
                     let (port, waiter) = Port::of(&running)?;
                     let awaited = waiter.call_method0("__await__")?.unbind();
                     let waiter = waiter.unbind();
@@ -131,8 +131,8 @@ impl Call {
 impl Call {
     fn wait_inside(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match self.begin(py, self.take()?) {
-            Begun::Ended(answer) => value(py, answer),
-            Begun::Waits(future) => {
+            CallProgress::Ended(answer) => value(py, answer),
+            CallProgress::Waits(future) => {
                 let sent = self.send(future);
                 loop {
                     match sent.look(py, SIGNALS) {
@@ -145,18 +145,18 @@ impl Call {
     }
 }
 
-fn value(py: Python<'_>, answer: Result<Answer>) -> PyResult<Py<PyAny>> {
+fn value(py: Python<'_>, answer: Result<CallAnswer>) -> PyResult<Py<PyAny>> {
     answer.map_err(|error| exception(py, &error))?.into_python(py)
 }
 
 /// A call that another thread completes. Nobody wakes the loop, so an awaited call is polled between the turns of the
 /// loop.
 #[pyclass(frozen)]
-struct Sent(Mutex<Receiver<Result<Answer>>>);
+struct Sent(Mutex<Receiver<Result<CallAnswer>>>);
 
 impl Sent {
     /// Waits for the answer, at most this long.
-    fn look(&self, py: Python<'_>, most: Duration) -> Option<Result<Answer>> {
+    fn look(&self, py: Python<'_>, most: Duration) -> Option<Result<CallAnswer>> {
         let looked = detached(py, || self.0.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(most));
         match looked {
             Ok(answer) => Some(answer),

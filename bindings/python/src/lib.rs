@@ -40,7 +40,7 @@ mod module {
     use crate::runtime::after_fork;
 
     #[pymodule_export]
-    use crate::artifacts::Artifacts;
+    use crate::artifacts::PyArtifacts;
     #[pymodule_export]
     use crate::call::{Call, set_waits, waits};
     #[pymodule_export]
@@ -48,9 +48,9 @@ mod module {
     #[pymodule_export]
     use crate::seen::advance;
     #[pymodule_export]
-    use crate::store::Store;
+    use crate::store::PyStore;
     #[pymodule_export]
-    use crate::watch::Watch;
+    use crate::watch::PyWatch;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -10,11 +10,11 @@ use scratchbook::{Error, ErrorKind, GetSessionConfig, Result, SessionKey, Sessio
 use tokio::sync::OnceCell;
 
 use crate::runtime::{OpenFile, check_file, check_process};
-use crate::shape::Answer;
+use crate::shape::CallAnswer;
 
 /// A store by its URI.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct LazyStore {
     uri: String,
     /// The process of the first call.
     process: OnceLock<u32>,
@@ -26,7 +26,7 @@ pub(crate) struct Opened {
     file: Mutex<Option<OpenFile>>,
 }
 
-impl Opened {
+impl LazyStore {
     pub(crate) fn new(uri: String) -> Self {
         Self {
             uri,
@@ -84,13 +84,13 @@ impl Opened {
 
     /// Returns the result of a call about a session. Only a missing session gets an answer of its own, because a
     /// program may create it again. Other missing things are errors.
-    pub(crate) async fn told_of(&self, key: &SessionKey, ended: Result<Answer>) -> Result<Answer> {
+    pub(crate) async fn told_of(&self, key: &SessionKey, ended: Result<CallAnswer>) -> Result<CallAnswer> {
         let Some(store) = self.store.get() else { return ended };
         match ended {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let bare = GetSessionConfig::default().without_state().with_num_recent_events(0);
                 match store.sessions.get_session(key, &bare).await {
-                    Ok(None) => Ok(Answer::NoSession(error)),
+                    Ok(None) => Ok(CallAnswer::NoSession(error)),
                     _ => Err(error),
                 }
             }
@@ -119,7 +119,7 @@ fn closed() -> Error {
 
 /// Leaks a store that the child of a fork has from its parent, since closing it would wait for threads that do not
 /// exist.
-pub(crate) fn let_go(opened: Arc<Opened>) {
+pub(crate) fn let_go(opened: Arc<LazyStore>) {
     if opened.process.get().is_some_and(|opened_by| *opened_by != process::id()) {
         std::mem::forget(opened);
     }

@@ -12,9 +12,9 @@ use scratchbook::Result;
 
 use crate::ending::{self, visited};
 use crate::error::exception;
-use crate::shape::Answer;
+use crate::shape::CallAnswer;
 
-type Ended = (Py<PyAny>, Result<Answer>);
+type Ended = (Py<PyAny>, Result<CallAnswer>);
 
 /// The answers that one event loop has not taken yet.
 #[pyclass(frozen)]
@@ -47,7 +47,7 @@ impl Port {
     }
 
     /// Gives a future its answer, from any thread.
-    pub(crate) fn end(port: Py<Self>, waiter: Py<PyAny>, answer: Result<Answer>) {
+    pub(crate) fn end(port: Py<Self>, waiter: Py<PyAny>, answer: Result<CallAnswer>) {
         let is_first = {
             let mut ended = port.get().lock();
             ended.push((waiter, answer));
@@ -89,7 +89,7 @@ impl Port {
 }
 
 impl Port {
-    fn tell(py: Python<'_>, waiter: &Py<PyAny>, answer: Result<Answer>) -> PyResult<()> {
+    fn tell(py: Python<'_>, waiter: &Py<PyAny>, answer: Result<CallAnswer>) -> PyResult<()> {
         // It was cancelled in the meantime.
         if waiter.call_method0(py, "done")?.is_truthy(py)? {
             return Ok(());

@@ -18,7 +18,7 @@ const MOST_BEYOND: usize = 256;
 /// events beyond a gap, which its holder wrote.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Seen {
+pub(crate) struct CopyVersion {
     seq: u64,
     #[serde(default)]
     user: u64,
@@ -35,14 +35,14 @@ pub(crate) struct Seen {
 
 /// What an append has written, and the places at which it was committed.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub(crate) struct Written {
+pub(crate) struct WrittenAppend {
     seq: u64,
     user: u64,
     app: u64,
     keys: Vec<String>,
 }
 
-impl Written {
+impl WrittenAppend {
     pub(crate) fn of(committed: &Committed) -> Self {
         let keys = committed.event.actions.state_delta.iter().map(|(key, _)| key.to_owned()).collect();
         let seq = committed.event.seq.unwrap_or_default();
@@ -63,8 +63,8 @@ impl Written {
 #[pyfunction]
 pub(crate) fn advance(py: Python<'_>, seen: &str, written: &str) -> PyResult<(String, Option<usize>, Vec<String>)> {
     let advanced = || {
-        let mut seen = Seen::read(seen)?;
-        let written: Written = json::from_str(written)?;
+        let mut seen = CopyVersion::read(seen)?;
+        let written: WrittenAppend = json::from_str(written)?;
         let later = seen.later_than(written.seq);
         let older = seen.known_later(&written);
         seen.has_written(written);
@@ -73,7 +73,7 @@ pub(crate) fn advance(py: Python<'_>, seen: &str, written: &str) -> PyResult<(St
     visited(py, || advanced().map_err(|error: Error| exception(py, &error)))
 }
 
-impl Seen {
+impl CopyVersion {
     /// What a session that was read has seen.
     pub(crate) fn of(session: &Session) -> Self {
         let seen = session.seen();
@@ -110,7 +110,7 @@ impl Seen {
     }
 
     /// The keys of a write for which the copy has the written value or a later one.
-    fn known_later(&self, written: &Written) -> Vec<String> {
+    fn known_later(&self, written: &WrittenAppend) -> Vec<String> {
         let is_known = |key: &&String| {
             let known = self.keys.get(*key).copied().unwrap_or_default();
             place(key, written.seq, written.user, written.app) <= known.max(place(key, self.seq, self.user, self.app))
@@ -118,7 +118,7 @@ impl Seen {
         written.keys.iter().filter(is_known).cloned().collect()
     }
 
-    fn has_written(&mut self, Written { seq, user, app, keys }: Written) {
+    fn has_written(&mut self, WrittenAppend { seq, user, app, keys }: WrittenAppend) {
         self.own.insert(seq);
         while self.own.remove(&(self.seq + 1)) {
             self.seq += 1;

@@ -15,21 +15,21 @@ use serde_json::{Value, json};
 use crate::error::no_session;
 
 /// The result of a call.
-pub(crate) enum Answer {
+pub(crate) enum CallAnswer {
     Nothing,
     Number(u64),
     /// JSON.
     Json(Vec<u8>),
     /// A session's JSON, and what it has seen.
     Session(Vec<u8>, String),
-    Appended(Appended),
+    Appended(AppendOutcome),
     /// There is no such session; this is the message.
     NoSession(Error),
 }
 
 /// The outcome of an append.
 #[derive(Debug)]
-pub(crate) struct Appended {
+pub(crate) struct AppendOutcome {
     /// `stored`, `replayed` or `partial`.
     pub(crate) outcome: &'static str,
     /// What was written and where, as text for `advance`.
@@ -38,7 +38,7 @@ pub(crate) struct Appended {
     pub(crate) changes: Option<Vec<u8>>,
 }
 
-impl Answer {
+impl CallAnswer {
     /// A value as JSON.
     pub(crate) fn json(value: &(impl Serialize + ?Sized)) -> Result<Self> {
         to_json(value).map(Self::Json)
@@ -50,7 +50,7 @@ impl Answer {
             Self::Number(number) => number.into_py_any(py),
             Self::Json(text) => Ok(PyBytes::new(py, &text).into_any().unbind()),
             Self::Session(text, seen) => (PyBytes::new(py, &text), seen).into_py_any(py),
-            Self::Appended(Appended { outcome, written, changes }) => {
+            Self::Appended(AppendOutcome { outcome, written, changes }) => {
                 (outcome, written, changes.map(|text| PyBytes::new(py, &text).unbind())).into_py_any(py)
             }
             Self::NoSession(error) => Err(no_session(py, &error)),
@@ -73,20 +73,20 @@ impl Serialize for Whole<'_> {
         out.serialize_field("appName", self.0.app_name())?;
         out.serialize_field("userId", self.0.user_id())?;
         out.serialize_field("state", self.0.state())?;
-        out.serialize_field("events", &Numbered(self.0))?;
+        out.serialize_field("events", &NumberedEvents(self.0))?;
         out.serialize_field("lastUpdateTime", &self.0.last_update_time())?;
         out.end()
     }
 }
 
 /// A session's events, each with its number.
-struct Numbered<'a>(&'a Session);
+struct NumberedEvents<'a>(&'a Session);
 
-impl Serialize for Numbered<'_> {
+impl Serialize for NumberedEvents<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let events = self.0.events();
         let mut out = serializer.serialize_seq(Some(events.len()))?;
-        events.iter().try_for_each(|event| out.serialize_element(&Stored(event)))?;
+        events.iter().try_for_each(|event| out.serialize_element(&EventShape(event)))?;
         out.end()
     }
 }
@@ -100,9 +100,9 @@ struct StoredShape<'a> {
 }
 
 /// An event as it is stored.
-pub(crate) struct Stored<'a>(pub(crate) &'a Arc<Event>);
+pub(crate) struct EventShape<'a>(pub(crate) &'a Arc<Event>);
 
-impl Serialize for Stored<'_> {
+impl Serialize for EventShape<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         StoredShape { event: self.0, seq: self.0.seq }.serialize(serializer)
     }
@@ -137,9 +137,9 @@ pub(crate) fn write(write: &KeyWrite) -> Value {
 }
 
 /// An entry of a feed.
-pub(crate) struct Entry(pub(crate) FeedEntry);
+pub(crate) struct FeedEntryShape(pub(crate) FeedEntry);
 
-impl Serialize for Entry {
+impl Serialize for FeedEntryShape {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut out = serializer.serialize_map(None)?;
         match &self.0.commit {
@@ -148,7 +148,7 @@ impl Serialize for Entry {
                 out.serialize_entry("appName", session.app_name())?;
                 out.serialize_entry("userId", session.user_id())?;
                 out.serialize_entry("sessionId", session.session_id())?;
-                out.serialize_entry("event", &Stored(event))?;
+                out.serialize_entry("event", &EventShape(event))?;
             }
             FeedCommit::Created { session, state, forked_at } => {
                 out.serialize_entry("type", "created")?;

@@ -12,40 +12,40 @@ use scratchbook::{
 };
 
 use crate::call::Call;
-use crate::creation::Creation;
-use crate::opened::{Opened, let_go};
-use crate::seen::{Seen, Written, conflict_mode};
-use crate::shape::{Answer, Appended, Whole, to_json, write, writer};
-use crate::watch::{Wanted, Watch};
+use crate::creation::NewSessionRequest;
+use crate::opened::{LazyStore, let_go};
+use crate::seen::{CopyVersion, WrittenAppend, conflict_mode};
+use crate::shape::{AppendOutcome, CallAnswer, Whole, to_json, write, writer};
+use crate::watch::{PyWatch, WatchTarget};
 use crate::{operations, runtime};
 
 /// The page size for reading all sessions or events.
 const PAGE: usize = 1000;
 
 /// A session's address: app, user, session id.
-pub(crate) type Address = (String, String, String);
+pub(crate) type AddressTuple = (String, String, String);
 
 /// A store, opened at its first call.
-#[pyclass(frozen, module = "scratchbook._scratchbook")]
-pub(crate) struct Store {
-    opened: Arc<Opened>,
+#[pyclass(frozen, module = "scratchbook._scratchbook", name = "Store")]
+pub(crate) struct PyStore {
+    opened: Arc<LazyStore>,
 }
 
-impl Drop for Store {
+impl Drop for PyStore {
     fn drop(&mut self) {
         let_go(Arc::clone(&self.opened));
     }
 }
 
-impl Store {
+impl PyStore {
     /// The part that this store's other classes share.
-    pub(crate) fn opened(&self) -> Arc<Opened> {
+    pub(crate) fn opened(&self) -> Arc<LazyStore> {
         Arc::clone(&self.opened)
     }
 
-    fn call<F>(&self, py: Python<'_>, work: impl FnOnce(Arc<Opened>) -> F) -> PyResult<Call>
+    fn call<F>(&self, py: Python<'_>, work: impl FnOnce(Arc<LazyStore>) -> F) -> PyResult<Call>
     where
-        F: Future<Output = Result<Answer>> + Send + 'static,
+        F: Future<Output = Result<CallAnswer>> + Send + 'static,
     {
         self.opened.check()?;
         Ok(Call::new(runtime::handle(py)?, work(Arc::clone(&self.opened))))
@@ -55,11 +55,11 @@ impl Store {
     fn session_call<F>(
         &self,
         py: Python<'_>,
-        address: Address,
+        address: AddressTuple,
         work: impl FnOnce(scratchbook::Store, SessionKey) -> F + Send + 'static,
     ) -> PyResult<Call>
     where
-        F: Future<Output = Result<Answer>> + Send + 'static,
+        F: Future<Output = Result<CallAnswer>> + Send + 'static,
     {
         self.call(py, |opened| async move {
             let key = key(&address)?;
@@ -70,10 +70,10 @@ impl Store {
 }
 
 #[pymethods]
-impl Store {
+impl PyStore {
     #[new]
     fn new(uri: String) -> Self {
-        Self { opened: Arc::new(Opened::new(uri)) }
+        Self { opened: Arc::new(LazyStore::new(uri)) }
     }
 
     /// The URI without password and parameters, for people and logs.
@@ -86,22 +86,22 @@ impl Store {
     fn pause(&self, py: Python<'_>, seconds: f64) -> PyResult<Call> {
         self.call(py, |_| async move {
             tokio::time::sleep(Duration::try_from_secs_f64(seconds).unwrap_or_default()).await;
-            Ok(Answer::Nothing)
+            Ok(CallAnswer::Nothing)
         })
     }
 
     /// Opens the store now. Without this, the first call opens it.
     fn open(&self, py: Python<'_>) -> PyResult<Call> {
-        self.call(py, |opened| async move { opened.open().await.map(|()| Answer::Nothing) })
+        self.call(py, |opened| async move { opened.open().await.map(|()| CallAnswer::Nothing) })
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<Call> {
-        self.call(py, |opened| async move { opened.close().await.map(|()| Answer::Nothing) })
+        self.call(py, |opened| async move { opened.close().await.map(|()| CallAnswer::Nothing) })
     }
 
     fn create(&self, py: Python<'_>, app_name: String, user_id: String, config: PyBackedBytes) -> PyResult<Call> {
         self.call(py, |opened| async move {
-            let config: Creation = json::from_slice(&config).map_err(|e| e.context("the new session"))?;
+            let config: NewSessionRequest = json::from_slice(&config).map_err(|e| e.context("the new session"))?;
             let sessions = &opened.store().await?.sessions;
             answer(&sessions.create_session(&app_name, &user_id, config.into()).await?)
         })
@@ -112,7 +112,7 @@ impl Store {
     fn get(
         &self,
         py: Python<'_>,
-        address: Address,
+        address: AddressTuple,
         num_recent_events: Option<usize>,
         after_timestamp: Option<f64>,
         after_seq: Option<u64>,
@@ -126,10 +126,10 @@ impl Store {
         self.call(py, |opened| async move {
             // An invalid id is treated as the id of a missing session.
             if address.2.trim().is_empty() {
-                return Ok(Answer::Nothing);
+                return Ok(CallAnswer::Nothing);
             }
             let found = opened.store().await?.sessions.get_session(&key(&address)?, &config).await?;
-            found.as_ref().map_or(Ok(Answer::Nothing), answer)
+            found.as_ref().map_or(Ok(CallAnswer::Nothing), answer)
         })
     }
 
@@ -154,17 +154,17 @@ impl Store {
                 }
             }
             text.extend(b"]}");
-            Ok(Answer::Json(text))
+            Ok(CallAnswer::Json(text))
         })
     }
 
-    fn delete(&self, py: Python<'_>, address: Address) -> PyResult<Call> {
+    fn delete(&self, py: Python<'_>, address: AddressTuple) -> PyResult<Call> {
         self.call(py, |opened| async move {
             if address.2.trim().is_empty() {
-                return Ok(Answer::Nothing);
+                return Ok(CallAnswer::Nothing);
             }
             opened.store().await?.sessions.delete_session(&key(&address)?).await?;
-            Ok(Answer::Nothing)
+            Ok(CallAnswer::Nothing)
         })
     }
 
@@ -174,7 +174,7 @@ impl Store {
     fn append(
         &self,
         py: Python<'_>,
-        address: Address,
+        address: AddressTuple,
         event: PyBackedBytes,
         conflict: &str,
         seen: Option<String>,
@@ -193,7 +193,7 @@ impl Store {
                 event.actions.state_delta.merge(operations::delta(text)?)?;
             }
             let options = match &seen {
-                Some(seen) => Seen::read(seen)?.options(conflict?),
+                Some(seen) => CopyVersion::read(seen)?.options(conflict?),
                 None => AppendOptions::default(),
             };
             let committed = match opened.store().await?.sessions.append(&key, event, options).await {
@@ -201,13 +201,13 @@ impl Store {
                 Err(error) => return opened.told_of(&key, Err(error)).await,
             };
             let changes = operations.is_some().then(|| to_json(&committed.event.actions.state_delta)).transpose()?;
-            Ok(Answer::Appended(Appended {
+            Ok(CallAnswer::Appended(AppendOutcome {
                 outcome: match committed.outcome {
                     Outcome::Replayed => "replayed",
                     Outcome::Partial => "partial",
                     _ => "stored",
                 },
-                written: Written::of(&committed).text(),
+                written: WrittenAppend::of(&committed).text(),
                 changes,
             }))
         })
@@ -218,7 +218,7 @@ impl Store {
     fn get_state(&self, py: Python<'_>, app_name: String, user_id: Option<String>) -> PyResult<Call> {
         self.call(py, |opened| async move {
             let owner = owner(&app_name, user_id.as_deref())?;
-            Answer::json(&opened.store().await?.sessions.get_state(&owner).await?)
+            CallAnswer::json(&opened.store().await?.sessions.get_state(&owner).await?)
         })
     }
 
@@ -235,7 +235,7 @@ impl Store {
             let owner = owner(&app_name, user_id.as_deref())?;
             let delta = operations::delta(&operations)?;
             let sessions = &opened.store().await?.sessions;
-            sessions.put_state(&owner, delta, PutStateOptions::by(author)).await.map(Answer::Number)
+            sessions.put_state(&owner, delta, PutStateOptions::by(author)).await.map(CallAnswer::Number)
         })
     }
 
@@ -245,52 +245,58 @@ impl Store {
             let owner = owner(&app_name, user_id.as_deref())?;
             let sessions = &opened.store().await?.sessions;
             let changes = sessions.list_state_changes(&owner, &ChangeQuery::of_key(&name, u64::MAX), 1).await?;
-            Ok(Answer::Number(changes.len() as u64))
+            Ok(CallAnswer::Number(changes.len() as u64))
         })
     }
 
     /// Finds the number of an event by its id, searching back from the last event.
-    fn seq_of(&self, py: Python<'_>, address: Address, event_id: String) -> PyResult<Call> {
+    fn seq_of(&self, py: Python<'_>, address: AddressTuple, event_id: String) -> PyResult<Call> {
         self.session_call(py, address, |store, key| async move { seq_of(&store, &key, &event_id).await })
     }
 
-    fn state_at(&self, py: Python<'_>, address: Address, seq: u64) -> PyResult<Call> {
+    fn state_at(&self, py: Python<'_>, address: AddressTuple, seq: u64) -> PyResult<Call> {
         self.session_call(py, address, move |store, key| async move {
-            Answer::json(&store.sessions.get_state_at(&key, seq).await?)
+            CallAnswer::json(&store.sessions.get_state_at(&key, seq).await?)
         })
     }
 
-    fn diff(&self, py: Python<'_>, address: Address, before: u64, after: u64) -> PyResult<Call> {
+    fn diff(&self, py: Python<'_>, address: AddressTuple, before: u64, after: u64) -> PyResult<Call> {
         self.session_call(py, address, move |store, key| async move {
-            Answer::json(&store.sessions.diff(&key, before, after).await?)
+            CallAnswer::json(&store.sessions.diff(&key, before, after).await?)
         })
     }
 
-    fn history(&self, py: Python<'_>, address: Address, name: String, limit: usize) -> PyResult<Call> {
+    fn history(&self, py: Python<'_>, address: AddressTuple, name: String, limit: usize) -> PyResult<Call> {
         self.session_call(py, address, move |store, key| async move {
             let writes = store.sessions.history(&key, &name, limit).await?;
-            Answer::json(&writes.iter().map(write).collect::<Vec<_>>())
+            CallAnswer::json(&writes.iter().map(write).collect::<Vec<_>>())
         })
     }
 
-    fn blame(&self, py: Python<'_>, address: Address) -> PyResult<Call> {
+    fn blame(&self, py: Python<'_>, address: AddressTuple) -> PyResult<Call> {
         self.session_call(py, address, |store, key| async move {
             let writers = store.sessions.blame(&key).await?;
             let shown: BTreeMap<_, _> = writers.iter().map(|(name, by)| (name, writer(by))).collect();
-            Answer::json(&shown)
+            CallAnswer::json(&shown)
         })
     }
 
     /// Rewinds a session, and returns the event that records this.
-    fn rewind(&self, py: Python<'_>, address: Address, before_invocation_id: String) -> PyResult<Call> {
+    fn rewind(&self, py: Python<'_>, address: AddressTuple, before_invocation_id: String) -> PyResult<Call> {
         self.session_call(py, address, move |store, key| async move {
             let event = store.rewind(&key, &before_invocation_id).await?;
-            Answer::json(&crate::shape::Stored(&event))
+            CallAnswer::json(&crate::shape::EventShape(&event))
         })
     }
 
     #[pyo3(signature = (address, at=None, session_id=None))]
-    fn fork(&self, py: Python<'_>, address: Address, at: Option<u64>, session_id: Option<String>) -> PyResult<Call> {
+    fn fork(
+        &self,
+        py: Python<'_>,
+        address: AddressTuple,
+        at: Option<u64>,
+        session_id: Option<String>,
+    ) -> PyResult<Call> {
         self.session_call(py, address, move |store, key| async move {
             let mut config = ForkConfig::default();
             (config.at, config.session_id) = (at, session_id);
@@ -302,14 +308,14 @@ impl Store {
 
     /// Verifies a session; `None` if there is none.
     #[pyo3(signature = (address, against=None))]
-    fn verify(&self, py: Python<'_>, address: Address, against: Option<String>) -> PyResult<Call> {
+    fn verify(&self, py: Python<'_>, address: AddressTuple, against: Option<String>) -> PyResult<Call> {
         self.session_call(py, address, |store, key| async move {
             let verified = match against {
                 Some(noted) => store.sessions.verify_session_against(&key, &noted.parse()?).await?,
                 None => store.sessions.verify_session(&key).await?,
             };
             let Some(verified) = verified else {
-                return Ok(Answer::Nothing);
+                return Ok(CallAnswer::Nothing);
             };
             let mut shown = serde_json::json!({"events": verified.events, "keys": verified.keys});
             if let Some(hash) = verified.running_hash {
@@ -319,7 +325,7 @@ impl Store {
             if let Some(seq) = verified.noted {
                 shown["notedEvent"] = seq.into();
             }
-            Answer::json(&shown)
+            CallAnswer::json(&shown)
         })
     }
 
@@ -329,7 +335,7 @@ impl Store {
         self.call(py, |opened| async move {
             let owner = owner(&app_name, user_id.as_deref())?;
             let verified = opened.store().await?.sessions.verify_state(&owner).await?;
-            Answer::json(&serde_json::json!({"events": verified.events, "keys": verified.keys}))
+            CallAnswer::json(&serde_json::json!({"events": verified.events, "keys": verified.keys}))
         })
     }
 
@@ -342,12 +348,12 @@ impl Store {
         key_prefix: String,
         start: String,
         cursor: Option<String>,
-    ) -> Watch {
-        Watch::new(Arc::clone(&self.opened), Wanted { named, key_prefix, start, cursor })
+    ) -> PyWatch {
+        PyWatch::new(Arc::clone(&self.opened), WatchTarget { named, key_prefix, start, cursor })
     }
 }
 
-pub(crate) fn key((app_name, user_id, session_id): &Address) -> Result<SessionKey> {
+pub(crate) fn key((app_name, user_id, session_id): &AddressTuple) -> Result<SessionKey> {
     SessionKey::new(app_name, user_id, session_id)
 }
 
@@ -355,18 +361,18 @@ fn owner(app_name: &str, user_id: Option<&str>) -> Result<StateOwner> {
     user_id.map_or_else(|| StateOwner::app(app_name), |user_id| StateOwner::user(app_name, user_id))
 }
 
-fn answer(session: &scratchbook::Session) -> Result<Answer> {
-    Ok(Answer::Session(to_json(&Whole(session))?, Seen::of(session).text()))
+fn answer(session: &scratchbook::Session) -> Result<CallAnswer> {
+    Ok(CallAnswer::Session(to_json(&Whole(session))?, CopyVersion::of(session).text()))
 }
 
-async fn seq_of(store: &scratchbook::Store, key: &SessionKey, event_id: &str) -> Result<Answer> {
+async fn seq_of(store: &scratchbook::Store, key: &SessionKey, event_id: &str) -> Result<CallAnswer> {
     let mut before = u64::MAX;
     loop {
         let config = GetSessionConfig::default().without_state().with_events_before(before, PAGE);
         let session = store.sessions.get_session(key, &config).await?;
         let session = session.ok_or_else(|| Error::not_found(format!("session not found: {key}; create it first")))?;
         if let Some(found) = session.events().iter().rev().find(|event| event.id == event_id) {
-            return Ok(Answer::Number(found.seq.unwrap_or_default()));
+            return Ok(CallAnswer::Number(found.seq.unwrap_or_default()));
         }
         match session.events().get(0).and_then(|first| first.seq) {
             Some(first) if first > 1 => before = first,

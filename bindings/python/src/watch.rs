@@ -8,13 +8,13 @@ use scratchbook::{Error, ErrorKind, Result, SessionKey, SessionService};
 use tokio::sync::{Mutex, OnceCell, watch};
 
 use crate::call::Call;
-use crate::opened::{Opened, let_go};
+use crate::opened::{LazyStore, let_go};
 use crate::runtime;
-use crate::shape::{Answer, Entry, to_json};
+use crate::shape::{CallAnswer, FeedEntryShape, to_json};
 
 /// The followed session, user or app, and the start.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct WatchTarget {
     /// App, user, session id.
     pub(crate) named: (String, Option<String>, Option<String>),
     pub(crate) key_prefix: String,
@@ -23,26 +23,26 @@ pub(crate) struct Wanted {
 }
 
 /// Follows commits.
-#[pyclass(frozen, module = "scratchbook._scratchbook")]
-pub(crate) struct Watch {
-    shared: Arc<Shared>,
+#[pyclass(frozen, module = "scratchbook._scratchbook", name = "Watch")]
+pub(crate) struct PyWatch {
+    shared: Arc<WatchState>,
 }
 
-struct Shared {
-    opened: Arc<Opened>,
-    wanted: Wanted,
-    begun: OnceCell<Mutex<Reading>>,
-    reader: watch::Sender<Reader>,
+struct WatchState {
+    opened: Arc<LazyStore>,
+    wanted: WatchTarget,
+    begun: OnceCell<Mutex<FeedReading>>,
+    reader: watch::Sender<WaitingReader>,
 }
 
 /// The waiting reader. If its loop cancels the wait, the reader continues here until the next reader comes.
 #[derive(Default)]
-struct Reader {
+struct WaitingReader {
     number: u64,
     is_closed: bool,
 }
 
-struct Reading {
+struct FeedReading {
     feed: scratchbook::session::Watch<Arc<dyn SessionService>>,
     /// How many entries were returned, and the last one. It may have to be returned again, because the reader that got
     /// it may have been cancelled.
@@ -50,33 +50,33 @@ struct Reading {
     last: Vec<u8>,
 }
 
-impl Watch {
-    pub(crate) fn new(opened: Arc<Opened>, wanted: Wanted) -> Self {
+impl PyWatch {
+    pub(crate) fn new(opened: Arc<LazyStore>, wanted: WatchTarget) -> Self {
         let (begun, reader) = (OnceCell::new(), watch::Sender::default());
-        Self { shared: Arc::new(Shared { opened, wanted, begun, reader }) }
+        Self { shared: Arc::new(WatchState { opened, wanted, begun, reader }) }
     }
 
-    fn call<F>(&self, py: Python<'_>, work: impl FnOnce(Arc<Shared>) -> F) -> PyResult<Call>
+    fn call<F>(&self, py: Python<'_>, work: impl FnOnce(Arc<WatchState>) -> F) -> PyResult<Call>
     where
-        F: Future<Output = Result<Answer>> + Send + 'static,
+        F: Future<Output = Result<CallAnswer>> + Send + 'static,
     {
         self.shared.opened.check()?;
         Ok(Call::new(runtime::handle(py)?, work(Arc::clone(&self.shared))))
     }
 }
 
-impl Drop for Watch {
+impl Drop for PyWatch {
     fn drop(&mut self) {
         let_go(Arc::clone(&self.shared.opened));
     }
 }
 
 #[pymethods]
-impl Watch {
+impl PyWatch {
     /// Starts the watch. Otherwise the first request for an entry starts it.
     fn start(&self, py: Python<'_>) -> PyResult<Call> {
         self.call(py, |shared| async move {
-            let ended = shared.begin().await.map(|_| Answer::Nothing);
+            let ended = shared.begin().await.map(|_| CallAnswer::Nothing);
             shared.told(ended).await
         })
     }
@@ -89,7 +89,7 @@ impl Watch {
             let entry = async {
                 let reading = shared.begin().await?;
                 tokio::select! {
-                    entry = async { reading.lock().await.entry(taken).await } => entry.map(Answer::Json),
+                    entry = async { reading.lock().await.entry(taken).await } => entry.map(CallAnswer::Json),
                     _ = later.changed() => Err(closed()),
                 }
             };
@@ -104,20 +104,20 @@ impl Watch {
     }
 }
 
-impl Shared {
-    async fn begin(&self) -> Result<&Mutex<Reading>> {
+impl WatchState {
+    async fn begin(&self) -> Result<&Mutex<FeedReading>> {
         if self.reader.borrow().is_closed {
             return Err(closed());
         }
         let begin = async || {
             let watches = self.opened.watches().await?;
             let feed = watches.start(self.wanted.watched()?, self.wanted.start()?).await?;
-            Ok(Mutex::new(Reading { feed, given: 0, last: Vec::new() }))
+            Ok(Mutex::new(FeedReading { feed, given: 0, last: Vec::new() }))
         };
         self.begun.get_or_try_init(begin).await
     }
 
-    async fn told(&self, ended: Result<Answer>) -> Result<Answer> {
+    async fn told(&self, ended: Result<CallAnswer>) -> Result<CallAnswer> {
         match &self.wanted.named {
             (app_name, Some(user), Some(session)) if ended.is_err() => {
                 self.opened.told_of(&SessionKey::new(app_name, user, session)?, ended).await
@@ -127,17 +127,17 @@ impl Shared {
     }
 }
 
-impl Reading {
+impl FeedReading {
     async fn entry(&mut self, taken: u64) -> Result<Vec<u8>> {
         if self.given <= taken {
-            self.last = to_json(&Entry(self.feed.next().await?))?;
+            self.last = to_json(&FeedEntryShape(self.feed.next().await?))?;
             self.given += 1;
         }
         Ok(self.last.clone())
     }
 }
 
-impl Wanted {
+impl WatchTarget {
     fn watched(&self) -> Result<Watched> {
         let (app_name, user_id, session_id) = &self.named;
         let what = match (user_id, session_id) {

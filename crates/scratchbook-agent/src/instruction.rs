@@ -48,7 +48,7 @@ enum Segment {
 
 #[derive(Clone, Debug, PartialEq)]
 struct Placeholder {
-    target: Target,
+    target: PlaceholderTarget,
     optional: bool,
     /// The placeholder as it is written in the template, including its braces.
     raw: String,
@@ -57,13 +57,13 @@ struct Placeholder {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Target {
-    Key { key: String, path: Vec<Step> },
+enum PlaceholderTarget {
+    Key { key: String, path: Vec<PathSegment> },
     Artifact(String),
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Step {
+enum PathSegment {
     Field(String),
     Index(usize),
 }
@@ -93,7 +93,7 @@ impl InstructionTemplate {
     /// Returns the names of the artifacts that the template uses.
     pub(crate) fn artifact_names(&self) -> impl Iterator<Item = &str> {
         self.segments.iter().filter_map(|segment| match segment {
-            Segment::Placeholder(Placeholder { target: Target::Artifact(name), .. }) => Some(name.as_str()),
+            Segment::Placeholder(Placeholder { target: PlaceholderTarget::Artifact(name), .. }) => Some(name.as_str()),
             _ => None,
         })
     }
@@ -102,7 +102,7 @@ impl InstructionTemplate {
     pub(crate) fn refuse_keys(&self, is_secret: impl Fn(&str) -> bool) -> Result<()> {
         for segment in &self.segments {
             if let Segment::Placeholder(placeholder) = segment
-                && let Target::Key { key, .. } = &placeholder.target
+                && let PlaceholderTarget::Key { key, .. } = &placeholder.target
                 && is_secret(key)
             {
                 let place = placeholder.place();
@@ -126,8 +126,10 @@ impl InstructionTemplate {
             match segment {
                 Segment::Text(text) => out.push_str(text),
                 Segment::Placeholder(placeholder) => match &placeholder.target {
-                    Target::Key { key, path } => placeholder.insert_value(&mut out, key, path, lookup(key))?,
-                    Target::Artifact(name) => placeholder.insert_artifact(&mut out, name, artifacts)?,
+                    PlaceholderTarget::Key { key, path } => {
+                        placeholder.insert_value(&mut out, key, path, lookup(key))?
+                    }
+                    PlaceholderTarget::Artifact(name) => placeholder.insert_artifact(&mut out, name, artifacts)?,
                 },
             }
         }
@@ -136,7 +138,7 @@ impl InstructionTemplate {
 }
 
 impl Placeholder {
-    fn insert_value(&self, out: &mut String, key: &str, path: &[Step], value: Option<Value>) -> Result<()> {
+    fn insert_value(&self, out: &mut String, key: &str, path: &[PathSegment], value: Option<Value>) -> Result<()> {
         let Some(value) = value else {
             if !path.is_empty() {
                 out.push_str(&self.raw);
@@ -147,8 +149,8 @@ impl Placeholder {
         let mut found = Some(&value);
         for step in path {
             found = match (found, step) {
-                (Some(Value::Object(map)), Step::Field(name)) => map.get(name),
-                (Some(Value::Array(items)), Step::Index(index)) => items.get(*index),
+                (Some(Value::Object(map)), PathSegment::Field(name)) => map.get(name),
+                (Some(Value::Array(items)), PathSegment::Index(index)) => items.get(*index),
                 _ => None,
             };
         }
@@ -196,7 +198,7 @@ struct Parser<'a> {
     text: &'a str,
     at: usize,
     segments: Vec<Segment>,
-    open: Vec<Open>,
+    open: Vec<OpenBrace>,
     /// Line and column, in characters, of the position up to which the parser has counted.
     line: usize,
     column: usize,
@@ -204,7 +206,7 @@ struct Parser<'a> {
 }
 
 /// An open brace.
-enum Open {
+enum OpenBrace {
     /// `{`, which is left unchanged.
     Single,
     /// `{{`, at this index in the segments. It becomes `{` when its partner is found.
@@ -238,12 +240,12 @@ impl<'a> Parser<'a> {
         let verbatim = matches!(self.text[..self.at].bytes().last(), Some(b'$' | b'\\'));
         if verbatim {
             self.push_text(self.at, self.at + run);
-            self.open.extend((0..run).map(|_| Open::Single));
+            self.open.extend((0..run).map(|_| OpenBrace::Single));
             self.at += run;
             return;
         }
         for _ in 0..run / 2 {
-            self.open.push(Open::Double(self.segments.len()));
+            self.open.push(OpenBrace::Double(self.segments.len()));
             self.segments.push(Segment::Text("{{".to_owned()));
             self.at += 2;
         }
@@ -256,7 +258,7 @@ impl<'a> Parser<'a> {
                 self.at = end;
             }
             None => {
-                self.open.push(Open::Single);
+                self.open.push(OpenBrace::Single);
                 self.push_text(self.at, self.at + 1);
                 self.at += 1;
             }
@@ -267,10 +269,10 @@ impl<'a> Parser<'a> {
     fn closing(&mut self) {
         let double = self.text[self.at..].starts_with("}}");
         match self.open.last() {
-            Some(Open::Single) => {
+            Some(OpenBrace::Single) => {
                 self.open.pop();
             }
-            Some(Open::Double(place)) if double => {
+            Some(OpenBrace::Double(place)) if double => {
                 self.segments[*place] = Segment::Text("{".to_owned());
                 self.open.pop();
                 self.push_text(self.at, self.at + 1);
@@ -320,13 +322,13 @@ fn join_texts(segments: Vec<Segment>) -> Vec<Segment> {
 }
 
 /// Returns the target of a placeholder, and whether it is optional; `None` if the text is not a placeholder.
-fn parse_target(inside: &str) -> Option<(Target, bool)> {
+fn parse_target(inside: &str) -> Option<(PlaceholderTarget, bool)> {
     let (name, optional) = match inside.strip_suffix('?') {
         Some(name) => (name, true),
         None => (inside, false),
     };
     if let Some(artifact) = name.strip_prefix("artifact.") {
-        return (!artifact.is_empty()).then(|| (Target::Artifact(artifact.to_owned()), optional));
+        return (!artifact.is_empty()).then(|| (PlaceholderTarget::Artifact(artifact.to_owned()), optional));
     }
     let (scope, rest) = Scope::split(name);
     let end = rest.find(['.', '[']).unwrap_or(rest.len());
@@ -335,10 +337,10 @@ fn parse_target(inside: &str) -> Option<(Target, bool)> {
         return None;
     }
     let key = scope.key(first).into_owned();
-    Some((Target::Key { key, path: parse_path(path)? }, optional))
+    Some((PlaceholderTarget::Key { key, path: parse_path(path)? }, optional))
 }
 
-fn parse_path(mut rest: &str) -> Option<Vec<Step>> {
+fn parse_path(mut rest: &str) -> Option<Vec<PathSegment>> {
     let mut path = Vec::new();
     while !rest.is_empty() {
         if let Some(after) = rest.strip_prefix('.') {
@@ -347,14 +349,14 @@ fn parse_path(mut rest: &str) -> Option<Vec<Step>> {
             if !is_identifier(field) {
                 return None;
             }
-            path.push(Step::Field(field.to_owned()));
+            path.push(PathSegment::Field(field.to_owned()));
             rest = next;
         } else {
             let (index, next) = rest.strip_prefix('[')?.split_once(']')?;
             if !index.bytes().all(|b| b.is_ascii_digit()) {
                 return None;
             }
-            path.push(Step::Index(index.parse().ok()?));
+            path.push(PathSegment::Index(index.parse().ok()?));
             rest = next;
         }
     }

@@ -9,18 +9,18 @@ use serde_json::json;
 use crate::args::BackupArgs;
 use crate::context::Context;
 use crate::database::sqlite_uri;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::output::{Format, Output, visible};
 use crate::partial_file::PartialFile;
 
-pub(crate) async fn backup(context: &Context, args: BackupArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn backup(context: &Context, args: BackupArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let service = context.within(SqliteSessionService::connect(sqlite_uri(context)?)).await?;
     // Dropping the service would wait for the copy, even after the deadline.
     let service = ManuallyDrop::new(service);
     let copy = PartialFile::new(&args.file);
     let made = tokio::select! {
         made = context.within(service.backup(&args.file)) => made,
-        Ok(()) = tokio::signal::ctrl_c() => return Err(Failure::Interrupted),
+        Ok(()) = tokio::signal::ctrl_c() => return Err(CommandFailure::Interrupted),
     };
     // The library removes a failed copy. After the deadline the copy may still be running, so the file is removed here.
     if !made.as_ref().is_err_and(|error| error.is_retryable()) {

@@ -4,7 +4,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 
 use scratchbook::{Error, ErrorKind};
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// Asks a question. Any other answer than yes means no.
 ///
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 ///
 /// `InvalidArgument` without a terminal, `FailedPrecondition` if the answer is not yes. The messages contain `action`,
 /// such as `erasing the user`, and `done`, such as `erased`.
-pub(crate) async fn confirm(question: &str, action: &str, done: &str) -> Result<(), Failure> {
+pub(crate) async fn confirm(question: &str, action: &str, done: &str) -> Result<(), CommandFailure> {
     if !io::stdin().is_terminal() {
         let message = format!("{action} cannot be undone, and there is no terminal to ask on; add --yes");
         return Err(Error::invalid(message).into());

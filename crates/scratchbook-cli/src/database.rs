@@ -13,8 +13,8 @@ use scratchbook::{Error, ErrorKind, SessionService, Store};
 
 use crate::args::DASHES;
 use crate::context::{AppSchema, Context, DEFAULT_DATABASE};
-use crate::encryption::{self, EncryptedSessions, Encryption};
-use crate::failure::Failure;
+use crate::encryption::{self, EncryptedSessions, EncryptionKeys};
+use crate::failure::CommandFailure;
 use crate::schema;
 use crate::shell::quoted;
 
@@ -23,7 +23,7 @@ use crate::shell::quoted;
 /// [`close`](Self::close) closes the database. The stores are never dropped: a drop would wait for calls that have
 /// timed out.
 #[derive(Debug)]
-pub(crate) struct Database {
+pub(crate) struct OpenDatabase {
     pub(crate) sessions: ManuallyDrop<Arc<dyn SessionService>>,
     pub(crate) artifacts: ManuallyDrop<Arc<dyn ArtifactService>>,
     /// The id of the key that encrypts new values.
@@ -31,19 +31,19 @@ pub(crate) struct Database {
     pub(crate) sealed_by: Option<String>,
 }
 
-impl Database {
+impl OpenDatabase {
     /// Opens an existing database. A missing file is an error.
-    pub(crate) async fn open(context: &Context) -> Result<Self, Failure> {
+    pub(crate) async fn open(context: &Context) -> Result<Self, CommandFailure> {
         check(context.uri(DEFAULT_DATABASE))?;
         existing(context.uri(DEFAULT_DATABASE))?;
         Self::open_or_create(context, DEFAULT_DATABASE).await
     }
 
     /// Opens a database, and creates it if it does not exist.
-    pub(crate) async fn open_or_create(context: &Context, default: &str) -> Result<Self, Failure> {
-        let encryption = Encryption::of(context)?;
+    pub(crate) async fn open_or_create(context: &Context, default: &str) -> Result<Self, CommandFailure> {
+        let encryption = EncryptionKeys::of(context)?;
         let (store, limits) = stored(context, default, encryption.as_ref()).await?;
-        let sealed_by = encryption.as_ref().map(Encryption::current);
+        let sealed_by = encryption.as_ref().map(EncryptionKeys::current);
         let Store { sessions, artifacts, .. } = match encryption {
             Some(encryption) => encryption.around(store, limits),
             None => store,
@@ -57,8 +57,8 @@ impl Database {
 
     /// Opens an existing database, and returns its sessions twice: without decryption, and with the keyring's
     /// encryption.
-    pub(crate) async fn open_to_reseal(context: &Context) -> Result<(Self, EncryptedSessions), Failure> {
-        let Some(encryption) = Encryption::of(context)? else { return Err(encryption::no_keyring().into()) };
+    pub(crate) async fn open_to_reseal(context: &Context) -> Result<(Self, EncryptedSessions), CommandFailure> {
+        let Some(encryption) = EncryptionKeys::of(context)? else { return Err(encryption::no_keyring().into()) };
         check(context.uri(DEFAULT_DATABASE))?;
         existing(context.uri(DEFAULT_DATABASE))?;
         let (store, limits) = stored(context, DEFAULT_DATABASE, Some(&encryption)).await?;
@@ -77,13 +77,17 @@ impl Database {
         Self { sessions: ManuallyDrop::new(sessions), artifacts: ManuallyDrop::new(artifacts), sealed_by: None }
     }
 
-    pub(crate) async fn close(&self) -> Result<(), Failure> {
+    pub(crate) async fn close(&self) -> Result<(), CommandFailure> {
         Ok(self.sessions.close().await?)
     }
 }
 
 /// Opens a store, and returns it with the limits on values before encryption. Encryption makes values longer.
-async fn stored(context: &Context, default: &str, encryption: Option<&Encryption>) -> Result<(Store, Limits), Failure> {
+async fn stored(
+    context: &Context,
+    default: &str,
+    encryption: Option<&EncryptionKeys>,
+) -> Result<(Store, Limits), CommandFailure> {
     check(context.uri(default))?;
     let room: fn(Limits) -> Limits = if encryption.is_some() { sealed_limits } else { convert::identity };
     let opened = context.within(scratchbook::store::connect_with_limits(context.uri(default), room)).await?;
@@ -99,14 +103,14 @@ fn bounded(store: Store, deadline: Option<Duration>) -> Store {
 }
 
 /// Returns the URI of a database that need not exist.
-pub(crate) fn checked_uri(context: &Context) -> Result<&str, Failure> {
+pub(crate) fn checked_uri(context: &Context) -> Result<&str, CommandFailure> {
     let uri = context.uri(DEFAULT_DATABASE);
     check(uri)?;
     Ok(uri)
 }
 
 /// Returns the URI of an existing SQLite file.
-pub(crate) fn sqlite_uri(context: &Context) -> Result<&str, Failure> {
+pub(crate) fn sqlite_uri(context: &Context) -> Result<&str, CommandFailure> {
     let uri = context.uri(DEFAULT_DATABASE);
     if uri.starts_with("memory:") {
         let message = "memory: holds nothing to copy; name a file with --database sqlite://PATH";
@@ -141,7 +145,7 @@ fn check(uri: &str) -> Result<(), Error> {
     Err(Error::invalid(message))
 }
 
-fn existing(uri: &str) -> Result<(), Failure> {
+fn existing(uri: &str) -> Result<(), CommandFailure> {
     match path_of(uri) {
         // Opening the file reports other errors better.
         Some(path) if !path.as_os_str().is_empty() && path.try_exists().is_ok_and(|exists| !exists) => {

@@ -10,22 +10,22 @@ use scratchbook::{Error, ErrorKind, GetSessionConfig, SessionService, Store};
 
 use crate::args::Plain;
 use crate::context::Context;
-use crate::failure::{self, Failure};
+use crate::failure::{self, CommandFailure};
 
 /// A session service with encryption.
 pub(crate) type EncryptedSessions = WithEncryption<Arc<dyn SessionService>>;
 
 /// The keys that encrypt a database.
 #[derive(Debug)]
-pub(crate) struct Encryption {
+pub(crate) struct EncryptionKeys {
     ring: Keyring,
     plain: PlainValues,
     file: PathBuf,
 }
 
-impl Encryption {
+impl EncryptionKeys {
     /// Reads the keyring, if the options name one.
-    pub(crate) fn of(context: &Context) -> Result<Option<Self>, Failure> {
+    pub(crate) fn of(context: &Context) -> Result<Option<Self>, CommandFailure> {
         let Some(file) = &context.options.keyring else {
             if context.options.plain_values.is_some() {
                 let message =
@@ -77,7 +77,11 @@ pub(crate) fn no_keyring() -> Error {
 /// # Errors
 ///
 /// `FailedPrecondition` if the key is missing from the keyring.
-pub(crate) async fn check(store: &Store, keys: Option<&Encryption>, context: &Context) -> Result<(), Failure> {
+pub(crate) async fn check(
+    store: &Store,
+    keys: Option<&EncryptionKeys>,
+    context: &Context,
+) -> Result<(), CommandFailure> {
     // Errors are ignored here, because the command itself reports damaged data better.
     let Ok(Some(id)) = context.within(newest_key(store)).await else { return Ok(()) };
     match keys {

@@ -31,13 +31,13 @@ Exit codes:
    14  too large
   130  interrupted";
 
-/// How many sessions with an ambiguous id are shown. If [`Failure::Ambiguous`] has more candidates, there are further
-/// sessions.
+/// How many sessions with an ambiguous id are shown. If [`CommandFailure::Ambiguous`] has more candidates, there are
+/// further sessions.
 pub(crate) const CANDIDATES: usize = 10;
 
 /// The reason why a command ended early.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum CommandFailure {
     /// The library refused.
     Refused(Error),
     /// Standard output could not be written.
@@ -61,7 +61,7 @@ pub(crate) enum Failure {
     Ended,
 }
 
-impl Failure {
+impl CommandFailure {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Refused(error) => exit_code_of(error.kind()),
@@ -98,10 +98,10 @@ fn exit_code_of(kind: ErrorKind) -> u8 {
 }
 
 /// Prints a failure and its causes to standard error.
-pub(crate) fn report(failure: &Failure, json: bool) {
+pub(crate) fn report(failure: &CommandFailure, json: bool) {
     let mut causes = Vec::new();
     let (kind, message) = match failure {
-        Failure::Refused(error) => {
+        CommandFailure::Refused(error) => {
             let mut cause = error.source();
             while let Some(error) = cause {
                 causes.push(error.to_string());
@@ -109,29 +109,33 @@ pub(crate) fn report(failure: &Failure, json: bool) {
             }
             (error.kind().as_str(), error.to_string())
         }
-        Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return,
-        Failure::Ended | Failure::AlreadyReported(_) => return,
-        Failure::Output(error) => {
+        CommandFailure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return,
+        CommandFailure::Ended | CommandFailure::AlreadyReported(_) => return,
+        CommandFailure::Output(error) => {
             (ErrorKind::ResourceExhausted.as_str(), format!("standard output cannot be written: {error}"))
         }
-        Failure::WrongValues(1) => ("different", "1 value is different from what it must be".to_owned()),
-        Failure::WrongValues(count) => ("different", format!("{count} values are different from what they must be")),
-        Failure::SkippedRows(1) => ("left_out", "1 row was left out; all others are imported".to_owned()),
-        Failure::SkippedRows(count) => ("left_out", format!("{count} rows were left out; all others are imported")),
-        Failure::SchemaViolations(1) => ("broken", "1 value breaks the schema".to_owned()),
-        Failure::SchemaViolations(count) => ("broken", format!("{count} values break the schema")),
-        Failure::Differences(count) => {
+        CommandFailure::WrongValues(1) => ("different", "1 value is different from what it must be".to_owned()),
+        CommandFailure::WrongValues(count) => {
+            ("different", format!("{count} values are different from what they must be"))
+        }
+        CommandFailure::SkippedRows(1) => ("left_out", "1 row was left out; all others are imported".to_owned()),
+        CommandFailure::SkippedRows(count) => {
+            ("left_out", format!("{count} rows were left out; all others are imported"))
+        }
+        CommandFailure::SchemaViolations(1) => ("broken", "1 value breaks the schema".to_owned()),
+        CommandFailure::SchemaViolations(count) => ("broken", format!("{count} values break the schema")),
+        CommandFailure::Differences(count) => {
             let found = plural(*count as u64, "difference");
             (ErrorKind::DataCorrupted.as_str(), format!("{found} between what is stored and what it was made of"))
         }
-        Failure::Ambiguous { id, .. } => {
+        CommandFailure::Ambiguous { id, .. } => {
             let message = format!("several sessions have the id '{id}', or one that begins so; name one of them:");
             (ErrorKind::InvalidArgument.as_str(), message)
         }
-        Failure::Interrupted => ("interrupted", "interrupted".to_owned()),
+        CommandFailure::Interrupted => ("interrupted", "interrupted".to_owned()),
     };
     let candidates = match failure {
-        Failure::Ambiguous { candidates, .. } => candidates.as_slice(),
+        CommandFailure::Ambiguous { candidates, .. } => candidates.as_slice(),
         _ => &[],
     };
     if json {
@@ -139,7 +143,7 @@ pub(crate) fn report(failure: &Failure, json: bool) {
         if !candidates.is_empty() {
             error["candidates"] = candidates.iter().map(SessionKey::to_string).collect();
         }
-        if let Failure::Refused(refused) = failure
+        if let CommandFailure::Refused(refused) = failure
             && !refused.conflicts().is_empty()
         {
             error["conflicts"] = refused.conflicts().iter().map(conflict).collect();
@@ -201,13 +205,13 @@ pub(crate) fn print_json(error: &Value) {
     let _ = writeln!(io::stderr(), "{}", compact(&json!({"error": error})));
 }
 
-impl From<Error> for Failure {
+impl From<Error> for CommandFailure {
     fn from(error: Error) -> Self {
         Self::Refused(error)
     }
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for CommandFailure {
     fn from(error: io::Error) -> Self {
         Self::Output(error)
     }

@@ -75,8 +75,8 @@ use std::time::Duration;
 use args::{Cli, Command, SchemaCommand, SessionsCommand, StateCommand, TokenCommand, UsersCommand};
 use config::Setting;
 use context::{Context, DEFAULT_DATABASE};
-use database::Database;
-use failure::{Failure, report};
+use database::OpenDatabase;
+use failure::{CommandFailure, report};
 use output::Output;
 #[cfg(not(feature = "schema"))]
 use schema as schema_check;
@@ -123,7 +123,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 }
 
 /// Reports a failure, but does not wait for long if nobody reads standard error.
-fn report_in_time(failure: Failure, json: bool) {
+fn report_in_time(failure: CommandFailure, json: bool) {
     let (done, reported) = mpsc::channel();
     thread::spawn(move || {
         report(&failure, json);
@@ -138,7 +138,7 @@ fn report_in_time(failure: Failure, json: bool) {
 const TASKS_BETWEEN_POLLS: u32 = 7;
 
 /// Builds the runtime: with a worker for each core for a server, and with one thread for every other command.
-fn runtime(command: &Command) -> Result<Runtime, Failure> {
+fn runtime(command: &Command) -> Result<Runtime, CommandFailure> {
     let mut runtime = match command {
         Command::Serve(_) => Builder::new_multi_thread(),
         _ => Builder::new_current_thread(),
@@ -150,7 +150,7 @@ fn runtime(command: &Command) -> Result<Runtime, Failure> {
     })
 }
 
-async fn until_interrupted(cli: Cli, settings: &[Setting]) -> Result<(), Failure> {
+async fn until_interrupted(cli: Cli, settings: &[Setting]) -> Result<(), CommandFailure> {
     if matches!(cli.command, Command::Serve(_) | Command::Chat(_)) {
         // These commands handle signals themselves, and finish what has begun.
         return Box::pin(run_command(cli, settings)).await;
@@ -161,11 +161,11 @@ async fn until_interrupted(cli: Cli, settings: &[Setting]) -> Result<(), Failure
         biased;
         outcome = &mut running => outcome,
         // A write is committed completely or not at all, so there is nothing else to clean up.
-        Ok(()) = tokio::signal::ctrl_c() => Err(Failure::Interrupted),
+        Ok(()) = tokio::signal::ctrl_c() => Err(CommandFailure::Interrupted),
     }
 }
 
-async fn run_command(cli: Cli, settings: &[Setting]) -> Result<(), Failure> {
+async fn run_command(cli: Cli, settings: &[Setting]) -> Result<(), CommandFailure> {
     let mut out = Output::new(cli.global.json);
     let (context, command) = Context::new(cli)?;
     let context = &context;
@@ -180,7 +180,7 @@ async fn run_command(cli: Cli, settings: &[Setting]) -> Result<(), Failure> {
             if args.list {
                 return demo::list(&mut out);
             }
-            let database = Database::open_or_create(context, "memory:").await?;
+            let database = OpenDatabase::open_or_create(context, "memory:").await?;
             let place = scratchbook::store::without_password(context.uri("memory:"));
             Box::pin(demo::play(&database.sessions, &place, &args.scenarios, &mut out)).await?;
             database.close().await
@@ -189,12 +189,12 @@ async fn run_command(cli: Cli, settings: &[Setting]) -> Result<(), Failure> {
         Command::State { command } => Box::pin(run_state(context, command, &mut out)).await,
         Command::Token { command: TokenCommand::New(args) } => token::new(args, &mut out),
         Command::Apps => {
-            let database = Database::open(context).await?;
+            let database = OpenDatabase::open(context).await?;
             users::apps(&database, &mut out).await?;
             database.close().await
         }
         Command::Users { command } => {
-            let database = Database::open(context).await?;
+            let database = OpenDatabase::open(context).await?;
             match command {
                 UsersCommand::List(args) => users::list(&database, args, &mut out).await?,
                 UsersCommand::Erase(args) => users::erase(&database, args, &mut out).await?,
@@ -202,22 +202,22 @@ async fn run_command(cli: Cli, settings: &[Setting]) -> Result<(), Failure> {
             database.close().await
         }
         Command::Watch(args) => {
-            let database = Database::open(context).await?;
+            let database = OpenDatabase::open(context).await?;
             Box::pin(watch::watch(&database, args, &mut out)).await?;
             database.close().await
         }
         Command::Verify(args) => {
-            let database = Database::open(context).await?;
+            let database = OpenDatabase::open(context).await?;
             Box::pin(verify::verify(&database, args, &mut out)).await?;
             database.close().await
         }
         Command::Prune(args) => {
-            let database = Database::open(context).await?;
+            let database = OpenDatabase::open(context).await?;
             Box::pin(prune::prune(&database, args, &mut out)).await?;
             database.close().await
         }
         Command::Reseal(args) => {
-            let (database, sealed) = Database::open_to_reseal(context).await?;
+            let (database, sealed) = OpenDatabase::open_to_reseal(context).await?;
             Box::pin(reseal::reseal(&database, &sealed, args, &mut out)).await?;
             database.close().await
         }
@@ -231,14 +231,14 @@ async fn run_command(cli: Cli, settings: &[Setting]) -> Result<(), Failure> {
     }
 }
 
-async fn run_sessions(context: &Context, command: SessionsCommand, out: &mut Output) -> Result<(), Failure> {
+async fn run_sessions(context: &Context, command: SessionsCommand, out: &mut Output) -> Result<(), CommandFailure> {
     if let SessionsCommand::Create(args) = command {
-        let creation = sessions::NewSession::new(args)?;
-        let database = Database::open_or_create(context, DEFAULT_DATABASE).await?;
+        let creation = sessions::SessionToCreate::new(args)?;
+        let database = OpenDatabase::open_or_create(context, DEFAULT_DATABASE).await?;
         sessions::create(&database, creation, out).await?;
         return database.close().await;
     }
-    let database = Database::open(context).await?;
+    let database = OpenDatabase::open(context).await?;
     match command {
         // This command has been handled above.
         SessionsCommand::Create(_) => {}
@@ -253,15 +253,15 @@ async fn run_sessions(context: &Context, command: SessionsCommand, out: &mut Out
     database.close().await
 }
 
-async fn run_state(context: &Context, command: StateCommand, out: &mut Output) -> Result<(), Failure> {
+async fn run_state(context: &Context, command: StateCommand, out: &mut Output) -> Result<(), CommandFailure> {
     let reading = match command {
-        StateCommand::Set(args) => return set(context, state::StateWrite::new(args)?, out).await,
-        StateCommand::Increment(args) => return set(context, state::StateWrite::increment(args)?, out).await,
-        StateCommand::Append(args) => return set(context, state::StateWrite::append(args)?, out).await,
-        StateCommand::Merge(args) => return set(context, state::StateWrite::merge(args)?, out).await,
+        StateCommand::Set(args) => return set(context, state::CheckedStateWrite::new(args)?, out).await,
+        StateCommand::Increment(args) => return set(context, state::CheckedStateWrite::increment(args)?, out).await,
+        StateCommand::Append(args) => return set(context, state::CheckedStateWrite::append(args)?, out).await,
+        StateCommand::Merge(args) => return set(context, state::CheckedStateWrite::merge(args)?, out).await,
         other => other,
     };
-    let database = Database::open(context).await?;
+    let database = OpenDatabase::open(context).await?;
     match reading {
         StateCommand::Get(args) => state::get(&database, args, out).await?,
         StateCommand::Unset(args) => state::unset(&database, args, out).await?,
@@ -276,11 +276,11 @@ async fn run_state(context: &Context, command: StateCommand, out: &mut Output) -
     database.close().await
 }
 
-async fn set(context: &Context, setting: state::StateWrite, out: &mut Output) -> Result<(), Failure> {
+async fn set(context: &Context, setting: state::CheckedStateWrite, out: &mut Output) -> Result<(), CommandFailure> {
     let database = if setting.may_create() {
-        Database::open_or_create(context, DEFAULT_DATABASE).await?
+        OpenDatabase::open_or_create(context, DEFAULT_DATABASE).await?
     } else {
-        Database::open(context).await?
+        OpenDatabase::open(context).await?
     };
     state::set(&database, setting, out).await?;
     database.close().await

@@ -8,21 +8,21 @@ use scratchbook::{Error, ErrorKind};
 use serde_json::json;
 
 use crate::args::{CompletionsArgs, ManArgs, command};
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::output::{Format, Output, visible};
 
 /// The name of the program.
 const NAME: &str = "scratchbook";
 
 /// Prints a script that completes the command's options in a shell.
-pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
+pub(crate) fn completions(args: &CompletionsArgs) -> Result<(), CommandFailure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command(), NAME, &mut script);
     Ok(io::stdout().write_all(&script)?)
 }
 
 /// Writes a page for the command, and one for each of its subcommands.
-pub(crate) fn man(args: &ManArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) fn man(args: &ManArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let folder = &args.folder;
     fs::create_dir_all(folder).map_err(|e| unwritten(folder, e))?;
     clap_mangen::generate_to(command(), folder).map_err(|e| unwritten(folder, e))?;

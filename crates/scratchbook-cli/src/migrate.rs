@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use crate::args::MigrateArgs;
 use crate::context::Context;
 use crate::database::checked_uri;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::output::{Format, Output, plural};
 use crate::progress::Progress;
 
 /// How many events get their running hash in one commit.
 const AT_ONCE: usize = 500;
 
-pub(crate) async fn migrate(context: &Context, args: MigrateArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn migrate(context: &Context, args: MigrateArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let (run, done) = if args.dry_run { (MigrationRun::Dry, "missing") } else { (MigrationRun::Real, "applied") };
     let migrations = context.within(scratchbook::store::migrate(checked_uri(context)?, run)).await?;
     let hashed = if args.dry_run { 0 } else { hash_events(context, out).await? };
@@ -44,7 +44,7 @@ pub(crate) async fn migrate(context: &Context, args: MigrateArgs, out: &mut Outp
 
 /// Computes the running hash of events from before it existed, and of those that an older program has appended. Each
 /// step is a commit of its own, so an interrupted command is continued by the next one.
-async fn hash_events(context: &Context, out: &Output) -> Result<u64, Failure> {
+async fn hash_events(context: &Context, out: &Output) -> Result<u64, CommandFailure> {
     let store = context.within(scratchbook::connect(checked_uri(context)?)).await?;
     if !store.sessions.capabilities().has(Capability::RunningHash) {
         return Ok(0);

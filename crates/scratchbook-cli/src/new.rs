@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::agents::check_model;
 use crate::args::NewArgs;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::output::{Format, Output, visible};
 use crate::shell::quoted;
 
@@ -19,7 +19,7 @@ const ENVIRONMENT: &str = include_str!("new/env.example");
 const README: &str = include_str!("new/README.md");
 
 /// Makes the folder and its files. Nothing is overwritten.
-pub(crate) fn new(args: &NewArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) fn new(args: &NewArgs, out: &mut Output) -> Result<(), CommandFailure> {
     check_model(&args.model)?;
     let folder = absolute(&args.folder).map_err(|e| unmade(&args.folder, e))?;
     let name = app_name(&folder)?;

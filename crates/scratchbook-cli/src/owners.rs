@@ -3,15 +3,15 @@
 use scratchbook::session::{Capability, ListSessionsConfig, StateOwner};
 use scratchbook::{Error, ErrorKind, Session, SessionKey};
 
-use crate::database::Database;
-use crate::failure::Failure;
+use crate::database::OpenDatabase;
+use crate::failure::CommandFailure;
 
 /// The greatest character. A user's id has at most 512 bytes, so the greatest id consists of this character only.
 const GREATEST: &str = "\u{10ffff}";
 const ID_BYTES: usize = 512;
 
 /// Returns the apps of a database, in byte order. This takes one read for each app, however many users the app has.
-pub(crate) async fn apps(database: &Database) -> Result<Vec<String>, Failure> {
+pub(crate) async fn apps(database: &OpenDatabase) -> Result<Vec<String>, CommandFailure> {
     check(database)?;
     let mut apps: Vec<String> = Vec::new();
     let last_user = GREATEST.repeat(ID_BYTES / GREATEST.len());
@@ -26,11 +26,11 @@ pub(crate) async fn apps(database: &Database) -> Result<Vec<String>, Failure> {
 
 /// Lists at most `limit` users of an app or of all apps, after the given user.
 pub(crate) async fn users(
-    database: &Database,
+    database: &OpenDatabase,
     app: Option<&str>,
     after: Option<StateOwner>,
     limit: usize,
-) -> Result<Vec<StateOwner>, Failure> {
+) -> Result<Vec<StateOwner>, CommandFailure> {
     check(database)?;
     let mut after = after.map_or_else(|| app.map(StateOwner::app).transpose(), |after| Ok(Some(after)))?;
     let (mut users, page) = (Vec::new(), limit.clamp(1, 1_000));
@@ -53,14 +53,18 @@ pub(crate) async fn users(
 }
 
 /// Returns the session with the newest event in an app, or of a user if a user is given; `None` if there is no session.
-pub(crate) async fn newest(database: &Database, app: &str, user: Option<&str>) -> Result<Option<Session>, Failure> {
+pub(crate) async fn newest(
+    database: &OpenDatabase,
+    app: &str,
+    user: Option<&str>,
+) -> Result<Option<Session>, CommandFailure> {
     let mut config = ListSessionsConfig::default().with_page_size(1).newest_first();
     config.user_id = user.map(str::to_owned);
     Ok(database.sessions.list_sessions(app, &config).await?.sessions.pop())
 }
 
 /// Refuses a store that cannot list its apps.
-fn check(database: &Database) -> Result<(), Error> {
+fn check(database: &OpenDatabase) -> Result<(), Error> {
     if database.sessions.capabilities().has(Capability::Owners) {
         return Ok(());
     }

@@ -5,23 +5,23 @@ use scratchbook::{Error, ErrorKind, SessionKey};
 use serde_json::json;
 
 use crate::args::AddressArgs;
-use crate::database::Database;
+use crate::database::OpenDatabase;
 use crate::encryption::EncryptedSessions;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::output::{BAD, DIM, Format, Output, plural, styled, visible};
 use crate::progress::Progress;
-use crate::walk::{Depth, Entry, Selection, walk};
+use crate::walk::{Depth, Selection, WalkEntry, walk};
 
 /// How many sessions and owners are processed concurrently. A store writes one after the other.
 const AT_ONCE: usize = 4;
 
 /// Walks through a database without decrypting it, so that a value that cannot be decrypted does not stop the command.
 pub(crate) async fn reseal(
-    database: &Database,
+    database: &OpenDatabase,
     sealed: &EncryptedSessions,
     args: AddressArgs,
     out: &mut Output,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let selection = Selection::of(&args, database).await?;
     let progress = Progress::counting("resealing", out.format());
     let mut report = ResealReport::default();
@@ -46,15 +46,15 @@ enum OwnerKind {
 }
 
 /// Processes one entry. An error that concerns more than the entry, such as a missing key, ends the command.
-async fn one(sealed: &EncryptedSessions, entry: Entry) -> Result<ResealOutcome, Failure> {
+async fn one(sealed: &EncryptedSessions, entry: WalkEntry) -> Result<ResealOutcome, CommandFailure> {
     let (of, outcome) = match entry {
-        Entry::Owner(owner) => {
+        WalkEntry::Owner(owner) => {
             let of = if owner.user_id().is_some() { OwnerKind::User } else { OwnerKind::App };
             (of, sealed.reseal_state(&owner).await)
         }
-        Entry::Session(session) => (OwnerKind::Session, unless_deleted(sealed, session.key()).await),
-        Entry::Named(key) => (OwnerKind::Session, sealed.reseal_session(&key).await),
-        Entry::Unlisted(_, error) => (OwnerKind::User, Err(error)),
+        WalkEntry::Session(session) => (OwnerKind::Session, unless_deleted(sealed, session.key()).await),
+        WalkEntry::Named(key) => (OwnerKind::Session, sealed.reseal_session(&key).await),
+        WalkEntry::Unlisted(_, error) => (OwnerKind::User, Err(error)),
     };
     match outcome {
         Err(error) if error.kind() != ErrorKind::DataCorrupted => Err(error.into()),
@@ -87,7 +87,7 @@ impl ResealReport {
         ResealOutcome { of, outcome }: ResealOutcome,
         progress: &Progress,
         out: &mut Output,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let values = match outcome {
             Ok(values) => values,
             Err(error) => {
@@ -117,7 +117,7 @@ impl ResealReport {
         format!("{} of {apps}, {users}, {sessions}", plural(*values, "value"))
     }
 
-    fn print(self, key: &str, out: &mut Output) -> Result<(), Failure> {
+    fn print(self, key: &str, out: &mut Output) -> Result<(), CommandFailure> {
         let Self { values, apps, users, sessions, unreadable } = &self;
         if out.format() == Format::Json {
             let resealed = json!({"values": values, "apps": apps, "users": users, "sessions": sessions});

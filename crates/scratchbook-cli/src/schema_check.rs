@@ -8,13 +8,13 @@ use serde_json::{Map, Value, json};
 
 use crate::args::SchemaCheckArgs;
 use crate::context::{Context, read_schema};
-use crate::database::Database;
-use crate::failure::Failure;
+use crate::database::OpenDatabase;
+use crate::failure::CommandFailure;
 use crate::output::{BAD, Format, GOOD, Output, plural, styled, visible};
 use crate::progress::Progress;
-use crate::walk::{Depth, Entry, Selection, name_of, walk};
+use crate::walk::{Depth, Selection, WalkEntry, name_of, walk};
 
-pub(crate) async fn check(context: &Context, args: SchemaCheckArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn check(context: &Context, args: SchemaCheckArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let schema = read_schema(&args.file)?;
     let Some(app) = &args.app else {
         if out.format() == Format::Json {
@@ -25,7 +25,7 @@ pub(crate) async fn check(context: &Context, args: SchemaCheckArgs, out: &mut Ou
         return Ok(out.line(styled(GOOD, text))?);
     };
     let selection = Selection::new(Some(app), args.user.as_deref())?;
-    let database = Database::open(context).await?;
+    let database = OpenDatabase::open(context).await?;
     let mut check = SchemaCheck::new(app, schema);
     let progress = Progress::counting("checking", out.format());
     {
@@ -72,21 +72,25 @@ impl SchemaCheck {
         Self { app: app.to_owned(), schema, keys: 0, sessions: 0, broken: Vec::new() }
     }
 
-    async fn entry(&mut self, database: &Database, entry: Entry) -> Result<Vec<SchemaViolation>, Failure> {
+    async fn entry(
+        &mut self,
+        database: &OpenDatabase,
+        entry: WalkEntry,
+    ) -> Result<Vec<SchemaViolation>, CommandFailure> {
         Ok(match entry {
-            Entry::Owner(owner) => {
+            WalkEntry::Owner(owner) => {
                 let state = database.sessions.get_state(&owner).await?;
                 let scope = if owner.user_id().is_some() { Scope::User } else { Scope::App };
                 self.state(&name_of(&owner), scope, &owner, state).await
             }
-            Entry::Session(session) => {
+            WalkEntry::Session(session) => {
                 self.sessions += 1;
                 let key: &SessionKey = session.key();
                 let state = session.state().scope_as(Scope::Session)?;
                 self.state(&key.to_string(), Scope::Session, &key.user(), state).await
             }
-            Entry::Named(_) => Vec::new(),
-            Entry::Unlisted(_, error) => return Err(error.into()),
+            WalkEntry::Named(_) => Vec::new(),
+            WalkEntry::Unlisted(_, error) => return Err(error.into()),
         })
     }
 
@@ -126,7 +130,7 @@ impl SchemaCheck {
         store.put_state(owner, StateDelta::try_from(state)?, "check".into()).await.map(drop)
     }
 
-    fn print(self, out: &mut Output) -> Result<(), Failure> {
+    fn print(self, out: &mut Output) -> Result<(), CommandFailure> {
         let version = self.schema.version();
         if out.format() == Format::Json {
             let broken =
@@ -138,7 +142,7 @@ impl SchemaCheck {
         }
         match self.broken.len() {
             0 => Ok(()),
-            count => Err(Failure::SchemaViolations(count)),
+            count => Err(CommandFailure::SchemaViolations(count)),
         }
     }
 }

@@ -6,11 +6,11 @@ use scratchbook_server::NewToken;
 use serde_json::json;
 
 use crate::args::NewTokenArgs;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::output::{BOLD, DIM, Format, Output, styled};
 
 /// Creates a token and shows it once.
-pub(crate) fn new(args: NewTokenArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) fn new(args: NewTokenArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let mut token = NewToken::new(args.name).with_rights(args.rights);
     if let Some(app) = args.app {
         token = token.with_app(app);

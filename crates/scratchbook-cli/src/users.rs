@@ -6,15 +6,15 @@ use serde_json::json;
 
 use crate::args::{EraseArgs, ListUsersArgs};
 use crate::confirm::confirm;
-use crate::database::Database;
-use crate::failure::Failure;
+use crate::database::OpenDatabase;
+use crate::failure::CommandFailure;
 use crate::output::{DIM, Format, Output, plural, styled, visible};
 use crate::owners;
 use crate::shell::quoted;
 use crate::table::whole;
 use crate::times::time;
 
-pub(crate) async fn apps(database: &Database, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn apps(database: &OpenDatabase, out: &mut Output) -> Result<(), CommandFailure> {
     let mut apps = Vec::new();
     for app in owners::apps(database).await? {
         let users = owners::users(database, Some(&app), None, usize::MAX).await?.len();
@@ -34,7 +34,7 @@ pub(crate) async fn apps(database: &Database, out: &mut Output) -> Result<(), Fa
     Ok(out.table([whole("APP"), whole("USERS"), whole("UPDATED")], rows)?)
 }
 
-pub(crate) async fn list(database: &Database, args: ListUsersArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn list(database: &OpenDatabase, args: ListUsersArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let (app, limit) = (args.app.as_deref(), args.limit);
     let after = args.page_token.as_deref().map(owner_of).transpose()?;
     let mut page = owners::users(database, app, after, limit.saturating_add(1)).await?;
@@ -85,7 +85,7 @@ fn owner_of(token: &str) -> Result<StateOwner, Error> {
     StateOwner::user(&app, &user)
 }
 
-pub(crate) async fn erase(database: &Database, args: EraseArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn erase(database: &OpenDatabase, args: EraseArgs, out: &mut Output) -> Result<(), CommandFailure> {
     // The ids are checked before the confirmation.
     StateOwner::user(&args.app, &args.user)?;
     let name = visible(&format!("{}/{}", args.app, args.user)).into_owned();
@@ -109,7 +109,7 @@ pub(crate) async fn erase(database: &Database, args: EraseArgs, out: &mut Output
 }
 
 /// Counts a user's sessions and keys.
-async fn count(database: &Database, app: &str, user: &str) -> Result<(usize, usize), Failure> {
+async fn count(database: &OpenDatabase, app: &str, user: &str) -> Result<(usize, usize), CommandFailure> {
     let mut config = ListSessionsConfig::default().with_user_id(user).with_page_size(1000);
     let mut sessions = 0;
     loop {

@@ -8,17 +8,17 @@ use scratchbook::{Error, ErrorKind, SessionKey, SessionServiceExt};
 use serde_json::{Value, json};
 
 use crate::args::VerifyArgs;
-use crate::database::Database;
-use crate::failure::Failure;
+use crate::database::OpenDatabase;
+use crate::failure::CommandFailure;
 use crate::output::{BAD, BOLD, Format, GOOD, Output, plural, styled, visible};
 use crate::progress::Progress;
-use crate::walk::{Depth, Entry, Selection, walk};
+use crate::walk::{Depth, Selection, WalkEntry, walk};
 
 /// How many sessions and owners are verified concurrently. This uses a store's several readers, and hides a server's
 /// latency.
 const AT_ONCE: usize = 8;
 
-pub(crate) async fn verify(database: &Database, args: VerifyArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn verify(database: &OpenDatabase, args: VerifyArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let selection = Selection::of(&args.address, database).await?;
     let is_one = matches!(selection, Selection::Session(_));
     if args.against.is_some() && !is_one {
@@ -52,15 +52,19 @@ enum Verifiable {
 }
 
 /// Verifies one entry. An error that concerns more than the entry, such as an unreachable server, ends the command.
-async fn check(database: &Database, entry: Entry, against: Option<&RunningHash>) -> Result<VerifyOutcome, Failure> {
+async fn check(
+    database: &OpenDatabase,
+    entry: WalkEntry,
+    against: Option<&RunningHash>,
+) -> Result<VerifyOutcome, CommandFailure> {
     let (of, outcome) = match entry {
-        Entry::Owner(owner) => {
+        WalkEntry::Owner(owner) => {
             let outcome = database.sessions.verify_state(&owner).await;
             (Verifiable::Owner(owner), outcome.map(Some))
         }
-        Entry::Session(session) => of_session(database, session.key().clone(), against).await,
-        Entry::Named(key) => of_session(database, key, against).await,
-        Entry::Unlisted(user, error) => (Verifiable::Rest(user), Err(error)),
+        WalkEntry::Session(session) => of_session(database, session.key().clone(), against).await,
+        WalkEntry::Named(key) => of_session(database, key, against).await,
+        WalkEntry::Unlisted(user, error) => (Verifiable::Rest(user), Err(error)),
     };
     match outcome {
         Err(error) if !matches!(error.kind(), ErrorKind::DataCorrupted | ErrorKind::Conflict) => Err(error.into()),
@@ -69,7 +73,7 @@ async fn check(database: &Database, entry: Entry, against: Option<&RunningHash>)
 }
 
 async fn of_session(
-    database: &Database,
+    database: &OpenDatabase,
     key: SessionKey,
     against: Option<&RunningHash>,
 ) -> (Verifiable, Result<Option<Verified>, Error>) {
@@ -100,7 +104,7 @@ struct VerifyReport {
 }
 
 impl VerifyReport {
-    fn take(&mut self, answer: VerifyOutcome, progress: &Progress, out: &mut Output) -> Result<(), Failure> {
+    fn take(&mut self, answer: VerifyOutcome, progress: &Progress, out: &mut Output) -> Result<(), CommandFailure> {
         let VerifyOutcome { of, outcome } = answer;
         let events = match outcome {
             // The session was deleted since it was listed.
@@ -133,7 +137,7 @@ impl VerifyReport {
         verified: &Verified,
         progress: &Progress,
         out: &mut Output,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let (Verifiable::Session(key), Some(hash), true) = (of, verified.running_hash, self.shows_hashes) else {
             return Ok(());
         };
@@ -153,7 +157,13 @@ impl VerifyReport {
         Ok(())
     }
 
-    fn report(&mut self, of: &Verifiable, error: &Error, progress: &Progress, out: &mut Output) -> Result<(), Failure> {
+    fn report(
+        &mut self,
+        of: &Verifiable,
+        error: &Error,
+        progress: &Progress,
+        out: &mut Output,
+    ) -> Result<(), CommandFailure> {
         let message = error.to_string();
         if !self.reported.insert(message.clone()) {
             return Ok(());
@@ -205,7 +215,7 @@ impl VerifyReport {
         }
     }
 
-    fn print(self, out: &mut Output) -> Result<(), Failure> {
+    fn print(self, out: &mut Output) -> Result<(), CommandFailure> {
         let Self { apps, users, sessions, events, changes, unhashed, hashes, differences, undecided, .. } = &self;
         let (wrong, open) = (differences.len(), undecided.len());
         if out.format() == Format::Json {
@@ -238,7 +248,7 @@ impl VerifyReport {
                 );
                 Err(Error::new(ErrorKind::Conflict, message).into())
             }
-            _ => Err(Failure::Differences(wrong)),
+            _ => Err(CommandFailure::Differences(wrong)),
         }
     }
 }

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use crate::args::WatchArgs;
-use crate::database::Database;
-use crate::failure::Failure;
+use crate::database::OpenDatabase;
+use crate::failure::CommandFailure;
 use crate::output::{BAD, BOLD, DIM, Format, Output, styled, visible};
 use crate::show;
 use crate::times::time;
@@ -20,7 +20,7 @@ use crate::walk::Selection;
 /// How often an unreachable store is retried, with a second between two attempts.
 const TRIES: u32 = 60;
 
-pub(crate) async fn watch(database: &Database, args: WatchArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn watch(database: &OpenDatabase, args: WatchArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let what = match Selection::of(&args.address, database).await? {
         Selection::Session(key) => Watched::session(key),
         Selection::User(owner) | Selection::App(owner) => owner.into(),
@@ -32,9 +32,9 @@ pub(crate) async fn watch(database: &Database, args: WatchArgs, out: &mut Output
     let follow = follow(&mut watch, args.limit, args.until_idle.map(|span| span.0), out);
     let ended = tokio::select! {
         followed = follow => followed,
-        Ok(()) = tokio::signal::ctrl_c() => Err(Failure::Ended),
+        Ok(()) = tokio::signal::ctrl_c() => Err(CommandFailure::Ended),
     };
-    if ended.as_ref().is_err_and(|failure| !matches!(failure, Failure::Ended)) {
+    if ended.as_ref().is_err_and(|failure| !matches!(failure, CommandFailure::Ended)) {
         return ended;
     }
     let cursor = watch.cursor();
@@ -53,7 +53,7 @@ async fn follow<S>(
     limit: Option<u64>,
     idle: Option<Duration>,
     out: &mut Output,
-) -> Result<(), Failure>
+) -> Result<(), CommandFailure>
 where
     S: scratchbook::SessionService + ?Sized,
 {

@@ -6,7 +6,7 @@ use scratchbook::{Error, ErrorKind, Result, SessionService};
 
 use crate::args::SchemaCheckArgs;
 use crate::context::Context;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::output::Output;
 
 /// A schema, which cannot be made.
@@ -21,7 +21,7 @@ pub(crate) fn guarded(_: Arc<dyn SessionService>, _: &str, schema: StateSchema) 
     match schema {}
 }
 
-pub(crate) async fn check(_: &Context, _: SchemaCheckArgs, _: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn check(_: &Context, _: SchemaCheckArgs, _: &mut Output) -> Result<(), CommandFailure> {
     Err(missing().into())
 }
 

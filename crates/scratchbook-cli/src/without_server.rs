@@ -5,7 +5,7 @@ use scratchbook::{Error, ErrorKind};
 
 use crate::args::{HealthArgs, NewTokenArgs, ServeArgs};
 use crate::context::Context;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::output::Output;
 
 pub(crate) mod config {
@@ -14,7 +14,7 @@ pub(crate) mod config {
     use clap::FromArgMatches;
 
     use crate::args::{self, Cli};
-    use crate::failure::Failure;
+    use crate::failure::CommandFailure;
 
     /// A setting of a server, which cannot be made.
     #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) mod config {
         Usage(clap::Error),
         /// The config file is invalid. Without a server no file is read.
         #[expect(dead_code, reason = "the server's parser fails with it")]
-        File(Failure),
+        File(CommandFailure),
     }
 
     pub(crate) fn parse(arguments: &[OsString]) -> Result<(Cli, Vec<Setting>), ParseFailure> {
@@ -38,30 +38,35 @@ pub(crate) mod config {
 }
 
 pub(crate) mod serve {
-    use super::{Context, Failure, Output, ServeArgs, config, missing};
+    use super::{CommandFailure, Context, Output, ServeArgs, config, missing};
 
-    pub(crate) async fn serve(_: &Context, _: ServeArgs, _: &[config::Setting], _: &mut Output) -> Result<(), Failure> {
+    pub(crate) async fn serve(
+        _: &Context,
+        _: ServeArgs,
+        _: &[config::Setting],
+        _: &mut Output,
+    ) -> Result<(), CommandFailure> {
         Err(missing())
     }
 }
 
 pub(crate) mod health {
-    use super::{Context, Failure, HealthArgs, Output, missing};
+    use super::{CommandFailure, Context, HealthArgs, Output, missing};
 
-    pub(crate) async fn health(_: &Context, _: HealthArgs, _: &mut Output) -> Result<(), Failure> {
+    pub(crate) async fn health(_: &Context, _: HealthArgs, _: &mut Output) -> Result<(), CommandFailure> {
         Err(missing())
     }
 }
 
 pub(crate) mod token {
-    use super::{Failure, NewTokenArgs, Output, missing};
+    use super::{CommandFailure, NewTokenArgs, Output, missing};
 
-    pub(crate) fn new(_: NewTokenArgs, _: &mut Output) -> Result<(), Failure> {
+    pub(crate) fn new(_: NewTokenArgs, _: &mut Output) -> Result<(), CommandFailure> {
         Err(missing())
     }
 }
 
-fn missing() -> Failure {
+fn missing() -> CommandFailure {
     let message = "this scratchbook was built without its server; build it with --features serve";
     Error::new(ErrorKind::Unsupported, message).into()
 }

@@ -21,9 +21,9 @@ const USERS: [&str; 2] = ["alice", "bob"];
 const PAST: Expiry = Expiry::At(1_600_000_000.0);
 
 /// Random writes; the same seed gives the same writes.
-pub(super) struct Script(u64);
+pub(super) struct RandomWrites(u64);
 
-impl Script {
+impl RandomWrites {
     pub(super) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
@@ -119,14 +119,14 @@ fn apply(values: &mut Map<String, Value>, event: &Event, of: Scope) {
 
 /// A copy of everything that an owner's feed shows.
 #[derive(Debug)]
-pub(super) struct Copy {
+pub(super) struct FeedCopy {
     owner: StateOwner,
     start: FeedStart,
     sessions: BTreeMap<SessionKey, Copied>,
     shared: BTreeMap<StateOwner, Map<String, Value>>,
 }
 
-impl Copy {
+impl FeedCopy {
     pub(super) fn new(owner: StateOwner) -> Self {
         Self { owner, start: FeedStart::Beginning, sessions: BTreeMap::new(), shared: BTreeMap::new() }
     }
@@ -257,7 +257,7 @@ pub async fn many_writers_are_followed(stores: &[Store]) {
     let writers = (0..3).map(|writer| {
         let test = grounds[writer % grounds.len()].clone();
         tokio::spawn(async move {
-            let mut script = Script::new(100 + writer as u64);
+            let mut script = RandomWrites::new(100 + writer as u64);
             for _ in 0..100 {
                 script.step(&test).await;
             }
@@ -269,7 +269,7 @@ pub async fn many_writers_are_followed(stores: &[Store]) {
     for owner in [first.app(), first.user("alice"), first.user("bob")] {
         for (of, test) in grounds.iter().enumerate() {
             let (test, is_quiet) = (test.clone(), Arc::clone(&is_quiet));
-            let mut copy = Copy::new(owner.clone());
+            let mut copy = FeedCopy::new(owner.clone());
             followers.push(tokio::spawn(async move {
                 while !is_quiet.load(Ordering::Relaxed) {
                     copy.follow(&test, 1 + of * 3, 2).await;

@@ -170,8 +170,8 @@ pub async fn guards_refuse_the_whole_commit(store: &Store) {
     let committed = test.append(session.key(), holds).await;
     assert!(committed.event.actions.state_delta.is_empty(), "guards are no changes: {committed:?}");
     let before = test.get(session.key()).await;
-    type Guard = (&'static str, Option<Value>);
-    let fails: [Guard; 10] = [
+    type GuardCase = (&'static str, Option<Value>);
+    let fails: [GuardCase; 10] = [
         ("s", Some(json!("shut"))),
         ("s", None),
         ("m", Some(json!({"a": 1}))),

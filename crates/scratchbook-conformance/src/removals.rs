@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::feed_copy::{Copy, Script, many_writers_are_followed};
+use super::feed_copy::{FeedCopy, RandomWrites, many_writers_are_followed};
 use super::support::{TestApp, changing};
 use scratchbook_core::content::Part;
 use scratchbook_core::environment::{Environment, SystemEnvironment};
@@ -183,10 +183,10 @@ pub async fn what_was_not_removed_is_no_entry(store: &Store) {
 pub async fn a_feed_is_followed_to_an_exact_copy(store: &Store) {
     for seed in [1, 2, 3] {
         let test = TestApp::new(store);
-        let mut script = Script::new(seed);
+        let mut script = RandomWrites::new(seed);
         let owners = [test.app(), test.user("alice"), test.user("bob")];
         let mut followers: Vec<_> =
-            owners.iter().flat_map(|owner| [1, 7, 40].map(|pause| (pause, Copy::new(owner.clone())))).collect();
+            owners.iter().flat_map(|owner| [1, 7, 40].map(|pause| (pause, FeedCopy::new(owner.clone())))).collect();
         for step in 0..160 {
             script.step(&test).await;
             for (pause, copy) in &mut followers {
@@ -197,7 +197,7 @@ pub async fn a_feed_is_followed_to_an_exact_copy(store: &Store) {
         }
         // Removes expired sessions.
         while test.sessions().prune(Prune::Expired, 100).await.unwrap() > 0 {}
-        followers.extend(owners.map(|owner| (0, Copy::new(owner))));
+        followers.extend(owners.map(|owner| (0, FeedCopy::new(owner))));
         for (pause, mut copy) in followers {
             copy.follow(&test, 3, usize::MAX).await;
             copy.assert_equal(&test, &format!("seed {seed}, read every {pause} steps")).await;

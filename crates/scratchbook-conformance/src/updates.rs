@@ -129,7 +129,7 @@ pub async fn an_append_commits_its_update_with_its_event_or_neither(store: &Stor
             fine(),
             ErrorKind::FailedPrecondition,
         ),
-        ("a check", set(), plain().with_check(Arc::new(Never)), fine(), ErrorKind::PermissionDenied),
+        ("a check", set(), plain().with_check(Arc::new(RefuseAll)), fine(), ErrorKind::PermissionDenied),
         ("a title too long", set(), plain(), fine().with_title("t".repeat(2049)), ErrorKind::InvalidArgument),
         ("too many labels with those stored", set(), plain(), many, ErrorKind::InvalidArgument),
         ("too many bytes of labels", set(), plain(), large, ErrorKind::InvalidArgument),
@@ -226,9 +226,9 @@ async fn assert_same(test: &TestApp, before: &Session) {
 
 /// A check that refuses everything.
 #[derive(Debug)]
-struct Never;
+struct RefuseAll;
 
-impl StateCheck for Never {
+impl StateCheck for RefuseAll {
     fn needs_scope(&self, _: Scope, _: &str) -> bool {
         true
     }

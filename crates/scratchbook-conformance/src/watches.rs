@@ -17,17 +17,17 @@ use scratchbook_core::store::Store;
 
 const SOON: Duration = Duration::from_secs(20);
 
-type Sessions = Arc<dyn SessionService>;
+type SharedSessions = Arc<dyn SessionService>;
 
-async fn next(watch: &mut Watch<Sessions>) -> FeedEntry {
+async fn next(watch: &mut Watch<SharedSessions>) -> FeedEntry {
     timeout(SOON, watch.next()).await.expect("an entry comes soon").expect("an entry")
 }
 
 /// Takes events until each session has this many, and asserts that none is missing or repeated.
 async fn take(
-    watches: &Watches<Sessions>,
+    watches: &Watches<SharedSessions>,
     what: Watched,
-    mut watch: Watch<Sessions>,
+    mut watch: Watch<SharedSessions>,
     sessions: usize,
     each: u64,
     pause: u64,

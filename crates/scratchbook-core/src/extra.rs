@@ -69,8 +69,8 @@ impl Serialize for ExtraFields {
 
 impl<'de> Deserialize<'de> for ExtraFields {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        struct Fields;
-        impl<'de> Visitor<'de> for Fields {
+        struct ExtraVisitor;
+        impl<'de> Visitor<'de> for ExtraVisitor {
             type Value = ExtraFields;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -85,7 +85,7 @@ impl<'de> Deserialize<'de> for ExtraFields {
                 Ok(extra)
             }
         }
-        deserializer.deserialize_map(Fields)
+        deserializer.deserialize_map(ExtraVisitor)
     }
 }
 

@@ -289,7 +289,7 @@ impl Formatter for Bounded {
 
 /// Reads a field that is an object. Serde alone would also accept an array of the fields in order.
 pub(crate) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
-    Object::deserialize(deserializer).map(|object| object.0)
+    StrictObject::deserialize(deserializer).map(|object| object.0)
 }
 
 /// Reads a field that is an object, `null` or absent: for `#[serde(deserialize_with)]`. Serde alone would also accept
@@ -299,7 +299,7 @@ pub(crate) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserialize
 ///
 /// The deserializer's errors, for any other value.
 pub fn optional_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-    let object: Option<Object<T>> = Option::deserialize(deserializer)?;
+    let object: Option<StrictObject<T>> = Option::deserialize(deserializer)?;
     Ok(object.map(|object| object.0))
 }
 
@@ -307,15 +307,15 @@ pub fn optional_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deseriali
 pub(crate) fn optional_objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<Vec<T>>, D::Error> {
-    let objects: Option<Vec<Object<T>>> = Option::deserialize(deserializer)?;
+    let objects: Option<Vec<StrictObject<T>>> = Option::deserialize(deserializer)?;
     Ok(objects.map(|objects| objects.into_iter().map(|object| object.0).collect()))
 }
 
-struct Object<T>(T);
+struct StrictObject<T>(T);
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for StrictObject<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        T::deserialize(MapsOnly(deserializer)).map(Object)
+        T::deserialize(MapsOnly(deserializer)).map(StrictObject)
     }
 }
 

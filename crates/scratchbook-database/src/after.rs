@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
-use super::gate::Pass;
+use super::gate::GatePass;
 use super::{Attempt, Backend, CommitFate};
 use scratchbook_core::plan::quota::Charge;
 use scratchbook_core::session::{CommitNotices, CommitNotifier, CommitScope};
@@ -52,7 +52,7 @@ impl<D: Backend> AfterCommit<D> {
     }
 
     /// Reports a commit. This costs next to nothing if nobody listens.
-    pub(super) fn committed(self: &Arc<Self>, scopes: &[CommitScope], pass: &Pass) {
+    pub(super) fn committed(self: &Arc<Self>, scopes: &[CommitScope], pass: &GatePass) {
         self.notifier.notify_scopes(scopes.iter().copied());
         if !self.backend.may_be_listened_to() || scopes.iter().all(|scope| *scope == CommitScope::Nothing) {
             return;
@@ -68,7 +68,7 @@ impl<D: Backend> AfterCommit<D> {
     pub(super) async fn write<T>(
         self: &Arc<Self>,
         scope: CommitScope,
-        pass: &Pass,
+        pass: &GatePass,
         charge: Charge<T>,
         write: impl Future<Output = Attempt<T>>,
     ) -> Attempt<T> {
@@ -85,7 +85,7 @@ impl<D: Backend> AfterCommit<D> {
     }
 
     /// Sends notices until none are left. Closing waits for this, but not for notices that failed and are sent again.
-    async fn send_notices(&self, pass: Pass) {
+    async fn send_notices(&self, pass: GatePass) {
         let (mut pass, mut failures) = (Some(pass), 0);
         loop {
             while let Some(scopes) = self.take_unannounced() {

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::after::AfterCommit;
 use super::batch::{Batches, Job};
 use super::failure::{Idempotency, retry};
-use super::gate::Pass;
+use super::gate::GatePass;
 use super::{Backend, DatabaseOptions, NewCreation};
 use scratchbook_core::plan::quota::Reservation;
 use scratchbook_core::session::CommitScope;
@@ -31,17 +31,17 @@ pub(super) struct QueuedCreation {
     new: NewCreation,
     /// The part of a quota that is reserved for the session.
     held: Reservation,
-    pass: Pass,
+    pass: GatePass,
 }
 
 impl QueuedCreation {
-    pub(super) fn new(new: NewCreation, held: Reservation, pass: Pass) -> Self {
+    pub(super) fn new(new: NewCreation, held: Reservation, pass: GatePass) -> Self {
         Self { new, held, pass }
     }
 }
 
 /// A creation is answered with whether the session was created.
-type Queued = Job<QueuedCreation, bool>;
+type CreationJob = Job<QueuedCreation, bool>;
 
 /// The queue of creations.
 pub(super) type CreationQueue = Batches<QueuedCreation, bool>;
@@ -56,7 +56,7 @@ pub(super) fn start<D: Backend>(after: &Arc<AfterCommit<D>>, options: &DatabaseO
 
 /// Writes a batch. If this takes long, returns before the batch is written, so that a lock does not delay the next
 /// batch.
-async fn write<D: Backend>(writer: CreationWriter<D>, free: Arc<Semaphore>, batch: Vec<Queued>) {
+async fn write<D: Backend>(writer: CreationWriter<D>, free: Arc<Semaphore>, batch: Vec<CreationJob>) {
     // Acquiring fails only if the semaphore is closed, and this one is never closed.
     let permit = free.acquire_owned().await.ok();
     let written = tokio::spawn(async move { writer.commit(batch, permit).await });
@@ -76,7 +76,7 @@ impl<D> Clone for CreationWriter<D> {
 }
 
 impl<D: Backend> CreationWriter<D> {
-    async fn commit(&self, batch: Vec<Queued>, permit: Option<OwnedSemaphorePermit>) {
+    async fn commit(&self, batch: Vec<CreationJob>, permit: Option<OwnedSemaphorePermit>) {
         let new: Vec<&NewCreation> = batch.iter().map(|job| &job.work.new).collect();
         let mut made = self.after.backend.create_batch(&new).await.unwrap_or_else(|failure| {
             tracing::debug!(error = %failure.error, "creating the sessions of a batch one by one");
@@ -102,7 +102,7 @@ impl<D: Backend> CreationWriter<D> {
         }
     }
 
-    async fn create_alone(&self, mut job: Queued) {
+    async fn create_alone(&self, mut job: CreationJob) {
         let charge = take(&mut job.work.held).kept_if(|made| *made);
         let QueuedCreation { new: NewCreation { session, token }, pass, .. } = &job.work;
         let create =

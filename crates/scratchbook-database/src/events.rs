@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use super::after::AfterCommit;
 use super::batch::{Batches, Job};
 use super::failure::{Idempotency, retry};
-use super::gate::Pass;
+use super::gate::GatePass;
 use super::{AppendRow, Attempt, Backend, CommitFate, DatabaseOptions, Failure, NewAppend};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::event::Event;
@@ -38,16 +38,16 @@ pub(super) struct QueuedAppend {
     /// The part of a quota that is reserved for the append.
     held: Reservation,
     since: Instant,
-    pass: Pass,
+    pass: GatePass,
 }
 
 impl QueuedAppend {
-    pub(super) fn new(append: NewAppend, held: Reservation, pass: Pass) -> Self {
+    pub(super) fn new(append: NewAppend, held: Reservation, pass: GatePass) -> Self {
         Self { append, held, since: Instant::now(), pass }
     }
 }
 
-type Queued = Job<QueuedAppend, Committed>;
+type AppendJob = Job<QueuedAppend, Committed>;
 
 /// The queue of appends.
 pub(super) type AppendQueue = Batches<QueuedAppend, Committed>;
@@ -71,14 +71,14 @@ struct AppendWriter<D> {
     retry_timeout: Duration,
     /// Sessions that another writer has locked for a while, each with the appends that wait for it. Appends that are
     /// being written are not included.
-    aside: Mutex<HashMap<SessionKey, Vec<Queued>>>,
+    aside: Mutex<HashMap<SessionKey, Vec<AppendJob>>>,
     waiters: Semaphore,
     /// Whether the database could not be reached for the whole retry timeout.
     is_down: AtomicBool,
 }
 
 impl<D: Backend> AppendWriter<D> {
-    async fn commit(self: Arc<Self>, batch: Vec<Queued>) {
+    async fn commit(self: Arc<Self>, batch: Vec<AppendJob>) {
         let batch = self.without_those_aside(self.without_those_given_up(batch));
         for batch in distinct(batch) {
             let written = self.write(&batch, Idempotency::IdempotentUnlessLocked).await;
@@ -94,7 +94,7 @@ impl<D: Backend> AppendWriter<D> {
     }
 
     /// Tries the appends one by one, because one of them blocks the others.
-    async fn commit_one_by_one(self: Arc<Self>, batch: Vec<Queued>) {
+    async fn commit_one_by_one(self: Arc<Self>, batch: Vec<AppendJob>) {
         for job in batch {
             // Checked for each append, because the previous append may have found the same session locked. Then both
             // appends wait for the lock together.
@@ -111,7 +111,7 @@ impl<D: Backend> AppendWriter<D> {
     }
 
     /// Sets appends aside to wait for a lock without delaying other appends. The appends of one session wait together.
-    fn set_aside(self: &Arc<Self>, batch: Vec<Queued>) {
+    fn set_aside(self: &Arc<Self>, batch: Vec<AppendJob>) {
         for job in batch {
             let key = job.work.append.key.clone();
             match self.aside().entry(key.clone()) {
@@ -149,7 +149,7 @@ impl<D: Backend> AppendWriter<D> {
 
     /// Takes the appends that wait for a session. If none are left, later appends to the session join the normal
     /// batches again.
-    fn take_waiting(&self, key: &SessionKey) -> Option<Vec<Queued>> {
+    fn take_waiting(&self, key: &SessionKey) -> Option<Vec<AppendJob>> {
         let mut aside = self.aside();
         let waiting = aside.get_mut(key).map(take).filter(|waiting| !waiting.is_empty());
         if waiting.is_none() {
@@ -158,7 +158,7 @@ impl<D: Backend> AppendWriter<D> {
         waiting
     }
 
-    fn without_those_aside(&self, batch: Vec<Queued>) -> Vec<Queued> {
+    fn without_those_aside(&self, batch: Vec<AppendJob>) -> Vec<AppendJob> {
         let mut aside = self.aside();
         if aside.is_empty() {
             return batch;
@@ -174,7 +174,7 @@ impl<D: Backend> AppendWriter<D> {
     }
 
     /// While the database is down, fails the appends that have already waited for the whole retry timeout.
-    fn without_those_given_up(&self, batch: Vec<Queued>) -> Vec<Queued> {
+    fn without_those_given_up(&self, batch: Vec<AppendJob>) -> Vec<AppendJob> {
         if !self.is_down.load(Ordering::Relaxed) {
             return batch;
         }
@@ -187,7 +187,7 @@ impl<D: Backend> AppendWriter<D> {
 
     /// Writes a batch, or finds that it cannot be written as a whole. The append that has waited longest decides how
     /// long the batch is retried.
-    async fn write(&self, batch: &[Queued], idempotency: Idempotency) -> Attempt<Vec<AppendRow>> {
+    async fn write(&self, batch: &[AppendJob], idempotency: Idempotency) -> Attempt<Vec<AppendRow>> {
         let appends: Vec<&NewAppend> = batch.iter().map(|job| &job.work.append).collect();
         let appends = appends.as_slice();
         let waited = batch.iter().map(|job| job.work.since.elapsed()).max().unwrap_or_default();
@@ -210,7 +210,7 @@ impl<D: Backend> AppendWriter<D> {
         written
     }
 
-    fn answer(&self, mut batch: Vec<Queued>, written: Attempt<Vec<AppendRow>>) {
+    fn answer(&self, mut batch: Vec<AppendJob>, written: Attempt<Vec<AppendRow>>) {
         match written {
             Ok(rows) if rows.len() == batch.len() => {
                 if let Some(job) = batch.first() {
@@ -244,7 +244,7 @@ impl<D: Backend> AppendWriter<D> {
         }
     }
 
-    fn aside(&self) -> MutexGuard<'_, HashMap<SessionKey, Vec<Queued>>> {
+    fn aside(&self) -> MutexGuard<'_, HashMap<SessionKey, Vec<AppendJob>>> {
         self.aside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -256,7 +256,7 @@ fn stands_in_the_way(failure: &Failure) -> bool {
 
 /// Splits a batch so that no event occurs twice in one part. The second occurrence is a retry sent before the first was
 /// answered, and goes into a later part.
-fn distinct(mut batch: Vec<Queued>) -> Vec<Vec<Queued>> {
+fn distinct(mut batch: Vec<AppendJob>) -> Vec<Vec<AppendJob>> {
     let mut batches = Vec::with_capacity(1);
     while !batch.is_empty() {
         let mut seen = HashSet::with_capacity(batch.len());
@@ -270,11 +270,11 @@ fn distinct(mut batch: Vec<Queued>) -> Vec<Vec<Queued>> {
     batches
 }
 
-fn id(job: &Queued) -> (&SessionKey, &str) {
+fn id(job: &AppendJob) -> (&SessionKey, &str) {
     (&job.work.append.key, &job.work.append.event.prepared.event.id)
 }
 
-fn fail(batch: Vec<Queued>, error: &Error) {
+fn fail(batch: Vec<AppendJob>, error: &Error) {
     for mut job in batch {
         drop(take(&mut job.work.held));
         job.answer(Err(error.again()));

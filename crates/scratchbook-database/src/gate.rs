@@ -9,7 +9,7 @@ use scratchbook_core::store::closed;
 
 /// Admits calls until it is closed. Closing waits for the calls that are running.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct CallGate {
     /// `None` once closed.
     open: Mutex<Option<watch::Sender<()>>>,
     inside: watch::Receiver<()>,
@@ -17,19 +17,19 @@ pub(super) struct Gate {
 
 /// Held by a call while it runs.
 #[derive(Clone, Debug)]
-pub(super) struct Pass {
+pub(super) struct GatePass {
     _inside: watch::Sender<()>,
 }
 
-impl Gate {
+impl CallGate {
     pub(super) fn new() -> Self {
         let (open, inside) = watch::channel(());
         Self { open: Mutex::new(Some(open)), inside }
     }
 
-    pub(super) fn enter(&self) -> Result<Pass> {
+    pub(super) fn enter(&self) -> Result<GatePass> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.as_ref().map(|open| Pass { _inside: open.clone() }).ok_or_else(closed)
+        open.as_ref().map(|open| GatePass { _inside: open.clone() }).ok_or_else(closed)
     }
 
     pub(super) async fn close(&self) {

@@ -61,7 +61,7 @@ use after::{AfterCommit, Listeners};
 use creations::CreationQueue;
 use events::AppendQueue;
 use failure::retry;
-use gate::Gate;
+use gate::CallGate;
 use resolve::ResolvePermits;
 
 #[doc(hidden)]
@@ -114,7 +114,7 @@ pub async fn yield_between_rows(count: usize) {
 /// runtime lives; [`close`](scratchbook_core::session::SessionService::close) waits for them.
 pub struct DatabaseSessionService<D: Backend> {
     backend: Arc<D>,
-    gate: Gate,
+    gate: CallGate,
     appends: AppendQueue,
     creations: CreationQueue,
     resolve_permits: ResolvePermits,
@@ -181,7 +181,17 @@ impl<D: Backend> DatabaseSessionService<D> {
         let (appends, creations) = (events::start(&after, &options), creations::start(&after, &options));
         let listeners = Listeners::new(&after);
         let (resolve_permits, quotas) = (ResolvePermits::new(&options), Quotas::new(&options.limits));
-        Ok(Self { backend, gate: Gate::new(), appends, creations, resolve_permits, after, listeners, quotas, options })
+        Ok(Self {
+            backend,
+            gate: CallGate::new(),
+            appends,
+            creations,
+            resolve_permits,
+            after,
+            listeners,
+            quotas,
+            options,
+        })
     }
 
     fn environment(&self) -> &dyn Environment {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::after::AfterCommit;
-use super::{Backend, gate::Pass};
+use super::{Backend, gate::GatePass};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::folded::{CHECKPOINT_EVENTS, Folded};
 use scratchbook_core::plan::sql::rows;
@@ -95,7 +95,7 @@ impl Past {
 
 impl<D: Backend> AfterCommit<D> {
     /// Stores a checkpoint at an event that has just been stored, if one is due.
-    pub(super) fn fold_to(self: &Arc<Self>, key: &SessionKey, seq: u64, pass: &Pass) {
+    pub(super) fn fold_to(self: &Arc<Self>, key: &SessionKey, seq: u64, pass: &GatePass) {
         if seq == 0 || !seq.is_multiple_of(CHECKPOINT_EVENTS) {
             return;
         }
@@ -116,7 +116,7 @@ impl<D: Backend> AfterCommit<D> {
     }
 
     /// Stores checkpoints that a read has computed.
-    pub(super) fn keep_all(self: &Arc<Self>, key: &SessionKey, checkpoints: Vec<Checkpoint>, pass: &Pass) {
+    pub(super) fn keep_all(self: &Arc<Self>, key: &SessionKey, checkpoints: Vec<Checkpoint>, pass: &GatePass) {
         if checkpoints.is_empty() {
             return;
         }
@@ -129,7 +129,7 @@ impl<D: Backend> AfterCommit<D> {
     }
 
     /// Runs background work when a permit is free. Only closing waits for it.
-    fn aside(self: &Arc<Self>, pass: &Pass, work: impl Future<Output = ()> + Send + 'static) {
+    fn aside(self: &Arc<Self>, pass: &GatePass, work: impl Future<Output = ()> + Send + 'static) {
         let (after, pass) = (Arc::clone(self), pass.clone());
         tokio::spawn(async move {
             let _pass = pass;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use sha2::Sha256;
 
 use super::codec::{Codec, Coded, Encoded, Location};
-use super::keyring::{Key, Keyring, is_key_id};
+use super::keyring::{DerivedKeys, Keyring, is_key_id};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::session::Session;
@@ -205,14 +205,14 @@ pub(super) fn key_id(encoded: &Encoded) -> Option<&str> {
     encoded.header.strip_prefix(VERSION)?.strip_prefix(':')
 }
 
-fn cipher(key: &Key) -> XChaCha20Poly1305 {
+fn cipher(key: &DerivedKeys) -> XChaCha20Poly1305 {
     XChaCha20Poly1305::new((&*key.sealing).into())
 }
 
 /// Returns a synthetic IV, as in RFC 5297. The same bytes with the same salt at the same location have the same nonce,
 /// so that a retry has the same encrypted form; all others have different nonces. The nonce is stored with the
 /// encrypted bytes, so decrypting needs none of the inputs of the nonce.
-fn nonce(key: &Key, location: &[u8], salt: &[u8], plain: &[u8]) -> Result<[u8; NONCE_BYTES]> {
+fn nonce(key: &DerivedKeys, location: &[u8], salt: &[u8], plain: &[u8]) -> Result<[u8; NONCE_BYTES]> {
     let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(&*key.nonces)
         .map_err(|e| Error::internal("a key of the wrong length").with_source(e))?;
     for part in [location, salt, plain] {

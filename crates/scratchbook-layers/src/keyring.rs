@@ -39,8 +39,8 @@ const MAX_FILE_BYTES: usize = 1 << 20;
 /// ```
 #[derive(Clone)]
 pub struct Keyring {
-    current: Arc<Key>,
-    old: BTreeMap<String, Arc<Key>>,
+    current: Arc<DerivedKeys>,
+    old: BTreeMap<String, Arc<DerivedKeys>>,
 }
 
 impl Keyring {
@@ -52,7 +52,7 @@ impl Keyring {
     /// `InvalidArgument` if the id is empty, over 64 bytes, or has characters other than ASCII letters, digits,
     /// `.`, `_` and `-`.
     pub fn new(id: impl Into<String>, key: [u8; KEY_BYTES]) -> Result<Self> {
-        Ok(Self { current: Arc::new(Key::new(id.into(), key)?), old: BTreeMap::new() })
+        Ok(Self { current: Arc::new(DerivedKeys::new(id.into(), key)?), old: BTreeMap::new() })
     }
 
     /// Adds an old key, which decrypts existing data and encrypts nothing.
@@ -61,7 +61,7 @@ impl Keyring {
     ///
     /// `InvalidArgument` if the id is invalid or already in the keyring.
     pub fn with_old(mut self, id: impl Into<String>, key: [u8; KEY_BYTES]) -> Result<Self> {
-        let key = Key::new(id.into(), key)?;
+        let key = DerivedKeys::new(id.into(), key)?;
         if self.key(&key.id).is_some() {
             return Err(Error::invalid(format!(
                 "the keyring has two keys with the id '{}'; give each its own",
@@ -83,7 +83,7 @@ impl Keyring {
         if text.trim_start().starts_with('[') {
             return Err(Error::invalid("the keyring is an array; it is an object with 'current' and 'keys'"));
         }
-        let mut file: File = scratchbook_core::json::from_str(text).map_err(|e| e.context("the keyring"))?;
+        let mut file: KeyringFile = scratchbook_core::json::from_str(text).map_err(|e| e.context("the keyring"))?;
         let Some(current) = file.keys.remove(&file.current) else {
             return Err(Error::invalid(format!("the keyring's current key '{}' is not among its keys", file.current)));
         };
@@ -124,11 +124,11 @@ impl Keyring {
         self.key(id).is_some()
     }
 
-    pub(super) fn sealing(&self) -> &Key {
+    pub(super) fn sealing(&self) -> &DerivedKeys {
         &self.current
     }
 
-    pub(super) fn key(&self, id: &str) -> Option<&Key> {
+    pub(super) fn key(&self, id: &str) -> Option<&DerivedKeys> {
         if self.current.id == id { Some(&self.current) } else { self.old.get(id).map(Arc::as_ref) }
     }
 }
@@ -141,13 +141,13 @@ impl fmt::Debug for Keyring {
 }
 
 /// Two keys that are derived from one: one for encryption and one for nonces, so that no key has two uses.
-pub(super) struct Key {
+pub(super) struct DerivedKeys {
     pub(super) id: String,
     pub(super) sealing: Zeroizing<[u8; KEY_BYTES]>,
     pub(super) nonces: Zeroizing<[u8; KEY_BYTES]>,
 }
 
-impl Key {
+impl DerivedKeys {
     fn new(id: String, mut key: [u8; KEY_BYTES]) -> Result<Self> {
         if !is_key_id(&id) {
             let rule = "it has 1 to 64 ASCII letters, digits, '.', '_' and '-'";
@@ -185,17 +185,17 @@ fn read(path: &Path) -> std::io::Result<Zeroizing<String>> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct KeyringFile {
     current: String,
     #[serde(deserialize_with = "each_once")]
-    keys: BTreeMap<String, Text>,
+    keys: BTreeMap<String, KeyText>,
 }
 
 /// Reads the keys. Refuses an id that occurs twice, because one of its keys would be lost.
-fn each_once<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Text>, D::Error> {
-    struct Keys;
-    impl<'de> Visitor<'de> for Keys {
-        type Value = BTreeMap<String, Text>;
+fn each_once<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, KeyText>, D::Error> {
+    struct KeysVisitor;
+    impl<'de> Visitor<'de> for KeysVisitor {
+        type Value = BTreeMap<String, KeyText>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("an object of keys by id")
@@ -203,7 +203,7 @@ fn each_once<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<Stri
 
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
             let mut keys = BTreeMap::new();
-            while let Some((id, key)) = map.next_entry::<String, Text>()? {
+            while let Some((id, key)) = map.next_entry::<String, KeyText>()? {
                 if keys.contains_key(&id) {
                     return Err(de::Error::custom(format!("two keys have the id '{id}'; give each its own")));
                 }
@@ -212,15 +212,15 @@ fn each_once<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<Stri
             Ok(keys)
         }
     }
-    deserializer.deserialize_map(Keys)
+    deserializer.deserialize_map(KeysVisitor)
 }
 
 /// A key as text. It is wiped from memory when it is dropped.
 #[derive(Deserialize)]
 #[serde(transparent)]
-struct Text(Zeroizing<String>);
+struct KeyText(Zeroizing<String>);
 
-impl Text {
+impl KeyText {
     fn to_key(&self, id: &str) -> Result<[u8; KEY_BYTES]> {
         let bytes = STANDARD.decode(self.0.trim()).map(Zeroizing::new).ok();
         let key = bytes.and_then(|bytes| bytes.as_slice().try_into().ok());

@@ -41,7 +41,7 @@ pub fn mcp_toolset_class(catalog: AgentCatalog, policy: McpConfigPolicy) -> Agen
 /// The arguments of the class, as google-adk 2.13 reads them.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Args {
+struct ToolsetArgs {
     stdio_server_params: Option<ServerField>,
     stdio_connection_params: Option<StdioField>,
     streamable_http_connection_params: Option<HttpField>,
@@ -84,7 +84,7 @@ struct HttpField {
 }
 
 fn toolset(args: &Map<String, Value>, policy: McpConfigPolicy) -> Result<ConfiguredTool> {
-    let args: Args = serde_json::from_value(Value::Object(args.clone()))
+    let args: ToolsetArgs = serde_json::from_value(Value::Object(args.clone()))
         .map_err(|e| Error::invalid(format!("its 'args' are invalid: {}", json::describe(&e))))?;
     args.check_supported()?;
     let mut builder = McpToolset::builder(args.params(policy)?);
@@ -100,7 +100,7 @@ fn toolset(args: &Map<String, Value>, policy: McpConfigPolicy) -> Result<Configu
     Ok(ConfiguredTool::Toolset(Arc::new(builder.build()?)))
 }
 
-impl Args {
+impl ToolsetArgs {
     /// Refuses arguments that would have no effect.
     fn check_supported(&self) -> Result<()> {
         let sse =

@@ -20,35 +20,35 @@ use crate::http;
 use crate::limits::McpLimits;
 use crate::lines::BoundedLines;
 use crate::params::McpConnectionParams;
-use crate::process::ServerProcess;
-use crate::secrets::Secrets;
+use crate::process::McpProcess;
+use crate::secrets::ConnectionSecrets;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 
 /// The maximum bytes of a server's message that an error repeats.
 const SHOWN: usize = 1000;
 
 /// A server and the session with it.
-pub(crate) struct Connection {
+pub(crate) struct McpConnection {
     pub(crate) params: McpConnectionParams,
     pub(crate) limits: McpLimits,
-    secrets: Secrets,
-    session: Mutex<Option<Arc<Session>>>,
+    secrets: ConnectionSecrets,
+    session: Mutex<Option<Arc<McpSession>>>,
     /// How long a list of tools is reused.
     list_ttl: Option<Duration>,
     listed: Mutex<Option<(Instant, Vec<Tool>)>>,
 }
 
 /// An open session.
-struct Session {
+struct McpSession {
     service: RunningService<RoleClient, ClientConfig>,
-    process: Mutex<Option<ServerProcess>>,
+    process: Mutex<Option<McpProcess>>,
     /// Whether the server has sent a message that is too long, which ends the session.
     is_exceeded: Arc<AtomicBool>,
 }
 
-impl Connection {
+impl McpConnection {
     pub(crate) fn new(params: McpConnectionParams, limits: McpLimits, list_ttl: Option<Duration>) -> Self {
-        let secrets = Secrets::of(&params);
+        let secrets = ConnectionSecrets::of(&params);
         Self { params, limits, secrets, session: Mutex::new(None), list_ttl, listed: Mutex::new(None) }
     }
 
@@ -131,7 +131,7 @@ impl Connection {
     }
 
     /// Returns the session. Opens it first if it is not open.
-    async fn session(&self) -> Result<Arc<Session>> {
+    async fn session(&self) -> Result<Arc<McpSession>> {
         let mut current = self.session.lock().await;
         if let Some(session) = current.as_ref().filter(|session| session.is_open()) {
             return Ok(Arc::clone(session));
@@ -142,7 +142,7 @@ impl Connection {
         Ok(Arc::clone(current.insert(Arc::new(opened))))
     }
 
-    async fn open(&self) -> Result<Session> {
+    async fn open(&self) -> Result<McpSession> {
         let is_exceeded = Arc::new(AtomicBool::new(false));
         let client = ClientConfig::new(
             ClientCapabilities::default(),
@@ -150,7 +150,7 @@ impl Connection {
         );
         let (served, process) = match &self.params {
             McpConnectionParams::Stdio(params) => {
-                let (process, output, input) = ServerProcess::start(params)?;
+                let (process, output, input) = McpProcess::start(params)?;
                 let output = BoundedLines::new(output, self.limits.message_bytes, Arc::clone(&is_exceeded));
                 let transport = AsyncRwTransport::new_client(output, input);
                 (serve_client(client, transport).await, Some(process))
@@ -163,13 +163,13 @@ impl Connection {
             true => self.too_long(),
             false => self.unavailable(&format!("cannot be connected to: {}", self.shown(&error))),
         })?;
-        Ok(Session { service, process: Mutex::new(process), is_exceeded })
+        Ok(McpSession { service, process: Mutex::new(process), is_exceeded })
     }
 
     /// Awaits a request up to a time limit. If the session is broken, it is dropped.
     async fn answered<T>(
         &self,
-        session: &Arc<Session>,
+        session: &Arc<McpSession>,
         time: Duration,
         request: impl Future<Output = std::result::Result<T, ServiceError>>,
     ) -> Result<T> {
@@ -228,14 +228,14 @@ impl Connection {
     }
 }
 
-impl Session {
+impl McpSession {
     fn is_open(&self) -> bool {
         !self.service.is_closed() && !self.service.peer().is_transport_closed()
     }
 }
 
-impl fmt::Debug for Connection {
+impl fmt::Debug for McpConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Connection").field(&self.params).finish()
+        f.debug_tuple("McpConnection").field(&self.params).finish()
     }
 }

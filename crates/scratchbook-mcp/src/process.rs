@@ -18,13 +18,13 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// A running server. Dropping it kills the server and the processes that the server has started.
 #[derive(Debug)]
-pub(crate) struct ServerProcess {
+pub(crate) struct McpProcess {
     child: Child,
     /// The process group, which has the id of the server.
     group: Option<u32>,
 }
 
-impl ServerProcess {
+impl McpProcess {
     /// Starts a server, and returns it with its output and input.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl ServerProcess {
     }
 }
 
-impl Drop for ServerProcess {
+impl Drop for McpProcess {
     fn drop(&mut self) {
         kill_group(self.child.id());
     }

@@ -11,9 +11,9 @@ const SHORTEST: usize = 6;
 const HIDDEN: &str = "[secret]";
 
 /// The secrets of a connection, the longest first, so that a secret inside another does not break the longer one.
-pub(crate) struct Secrets(Vec<String>);
+pub(crate) struct ConnectionSecrets(Vec<String>);
 
-impl Secrets {
+impl ConnectionSecrets {
     pub(crate) fn of(params: &McpConnectionParams) -> Self {
         let values: Vec<&str> = match params {
             McpConnectionParams::Stdio(params) => params.env.values().chain(&params.args).map(String::as_str).collect(),
@@ -36,8 +36,8 @@ impl Secrets {
     }
 }
 
-impl fmt::Debug for Secrets {
+impl fmt::Debug for ConnectionSecrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secrets")
+        f.write_str("ConnectionSecrets")
     }
 }

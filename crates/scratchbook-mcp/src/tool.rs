@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use crate::connection::Connection;
+use crate::connection::McpConnection;
 use crate::fence;
 use crate::result::dumped;
 use scratchbook_agent::agent::{CallbackContext, ToolContext};
@@ -16,7 +16,7 @@ use scratchbook_core::error::{Error, ErrorKind, Result};
 /// A tool that a server carries out.
 #[derive(Debug)]
 pub(crate) struct McpTool {
-    connection: Arc<Connection>,
+    connection: Arc<McpConnection>,
     /// The tool's name on the server.
     name: String,
     /// The declaration in the server's own words, with the name that the agent uses.
@@ -26,7 +26,7 @@ pub(crate) struct McpTool {
 
 impl McpTool {
     pub(crate) fn new(
-        connection: Arc<Connection>,
+        connection: Arc<McpConnection>,
         listed: rmcp::model::Tool,
         prefix: Option<&str>,
         needs_confirmation: bool,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::connection::Connection;
+use crate::connection::McpConnection;
 use crate::http;
 use crate::limits::McpLimits;
 use crate::params::McpConnectionParams;
@@ -41,7 +41,7 @@ const RESERVED: [&str; 5] = [
 /// ```
 #[derive(Clone, Debug)]
 pub struct McpToolset {
-    connection: Arc<Connection>,
+    connection: Arc<McpConnection>,
     filter: Option<BTreeSet<String>>,
     prefix: Option<String>,
     needs_confirmation: bool,
@@ -175,7 +175,7 @@ impl McpToolsetBuilder {
             McpConnectionParams::StreamableHttp(params) => http::check(params)?,
         }
         let Self { params, limits, filter, prefix, list_ttl, needs_confirmation } = self;
-        let connection = Arc::new(Connection::new(params, limits, list_ttl));
+        let connection = Arc::new(McpConnection::new(params, limits, list_ttl));
         Ok(McpToolset { connection, filter, prefix, needs_confirmation })
     }
 }

@@ -2,8 +2,8 @@
 
 use reqwest::Response;
 
-use super::client::Call;
-use super::retry::Failure;
+use super::client::ModelCall;
+use super::retry::FailedAttempt;
 use scratchbook_core::error::{Error, ErrorKind};
 
 /// The maximum length of an answer, in bytes.
@@ -28,7 +28,7 @@ impl SizeLimit {
     /// # Errors
     ///
     /// `Unavailable` if the limit is exceeded.
-    pub(super) fn take(&mut self, call: &Call, bytes: usize) -> Result<(), Error> {
+    pub(super) fn take(&mut self, call: &ModelCall, bytes: usize) -> Result<(), Error> {
         let Some(left) = self.0.checked_sub(bytes) else {
             let text = format!("the answer of {} is longer than {} MiB", call.provider(), LONGEST >> 20);
             return Err(Error::new(ErrorKind::Unavailable, text));
@@ -39,7 +39,7 @@ impl SizeLimit {
 }
 
 /// Reads a body that is not streamed.
-pub(super) async fn whole(call: &Call, mut response: Response) -> Result<Vec<u8>, Failure> {
+pub(super) async fn whole(call: &ModelCall, mut response: Response) -> Result<Vec<u8>, FailedAttempt> {
     let (mut all, mut limit) = (Vec::new(), SizeLimit::default());
     while let Some(bytes) = response.chunk().await.map_err(|error| call.unreached(error))? {
         limit.take(call, bytes.len())?;

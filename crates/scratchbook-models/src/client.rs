@@ -11,7 +11,7 @@ use reqwest::redirect::Policy;
 use rustls::crypto::ring;
 use rustls::{ClientConfig as TlsConfig, RootCertStore};
 
-use super::provider::{Key, Target, endpoint};
+use super::provider::{ApiKey, ProviderModel, endpoint};
 use super::retry::RetryPolicy;
 use super::secrets::Secrets;
 use scratchbook_agent::model::LlmRequest;
@@ -22,22 +22,22 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Everything that a call of a model needs, apart from the request.
 #[derive(Clone)]
-pub(super) struct Call {
+pub(super) struct ModelCall {
     /// This client has the endpoint and the key of this provider only.
     pub(super) genai: Client,
     /// The HTTP client, which genai uses as well.
     pub(super) http: reqwest::Client,
-    pub(super) target: Target,
+    pub(super) target: ProviderModel,
     /// The provider's address, if it is not genai's default.
     pub(super) endpoint: Option<Url>,
-    pub(super) key: Option<Key>,
+    pub(super) key: Option<ApiKey>,
     pub(super) secrets: Secrets,
     pub(super) retry_policy: RetryPolicy,
 }
 
 /// The options given to a builder.
 #[derive(Clone, Default)]
-pub(super) struct Options {
+pub(super) struct ClientOptions {
     pub(super) endpoint: Option<String>,
     pub(super) api_key: Option<String>,
     pub(super) timeout: Option<Duration>,
@@ -45,10 +45,10 @@ pub(super) struct Options {
     pub(super) headers: Vec<(String, String)>,
 }
 
-impl Call {
-    pub(super) fn new(name: &str, options: Options) -> Result<Self> {
-        let target = Target::parse(name)?;
-        let key = Key::find(target.provider, options.api_key)?;
+impl ModelCall {
+    pub(super) fn new(name: &str, options: ClientOptions) -> Result<Self> {
+        let target = ProviderModel::parse(name)?;
+        let key = ApiKey::find(target.provider, options.api_key)?;
         let endpoint = endpoint(target.provider, options.endpoint)?;
         let secrets = Secrets::new(key.as_ref(), options.headers.iter().map(|(_, value)| value.as_str()));
         let http = http_client(options.headers)?;

@@ -8,16 +8,16 @@ use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use serde_json::Value;
 
-use super::client::Call;
-use super::retry::{Failure, RetryAdvice};
+use super::client::ModelCall;
+use super::retry::{FailedAttempt, RetryAdvice};
 use scratchbook_core::error::{Error, ErrorKind};
 
 /// How much of a provider's message is repeated, in characters.
 const LONGEST_MESSAGE: usize = 1000;
 
-impl Call {
+impl ModelCall {
     /// Returns the failure of a call through genai.
-    pub(super) fn failure(&self, error: genai::Error) -> Failure {
+    pub(super) fn failure(&self, error: genai::Error) -> FailedAttempt {
         use genai::Error as E;
         use genai::webc::Error as W;
         match error {
@@ -48,17 +48,17 @@ impl Call {
     }
 
     /// Returns the failure of a response with an error status.
-    pub(super) fn refused(&self, status: StatusCode, headers: &HeaderMap, body: &str) -> Failure {
+    pub(super) fn refused(&self, status: StatusCode, headers: &HeaderMap, body: &str) -> FailedAttempt {
         self.refused_with(status, headers, serde_json::from_str(body).ok())
     }
 
     /// Returns the failure that a body reports in place of a status.
-    pub(super) fn refused_in_body(&self, code: u16, body: Value) -> Failure {
+    pub(super) fn refused_in_body(&self, code: u16, body: Value) -> FailedAttempt {
         let status = StatusCode::from_u16(code).unwrap_or(StatusCode::BAD_GATEWAY);
         self.refused_with(status, &HeaderMap::new(), Some(body))
     }
 
-    fn refused_with(&self, status: StatusCode, headers: &HeaderMap, parsed: Option<Value>) -> Failure {
+    fn refused_with(&self, status: StatusCode, headers: &HeaderMap, parsed: Option<Value>) -> FailedAttempt {
         let said = parsed.as_ref().and_then(message).unwrap_or_default();
         let mut text = format!("{} answered {}", self.provider(), status.as_u16());
         match parsed.as_ref().and_then(|body| said_in(body)?.get("status")?.as_str()) {
@@ -76,18 +76,18 @@ impl Call {
             408 | 429 | 500 | 502 | 503 | 504 | 529 => wanted.map_or(RetryAdvice::Later, RetryAdvice::After),
             _ => RetryAdvice::Never,
         };
-        Failure { error: Error::new(kind(status, parsed.as_ref()), text), retry }
+        FailedAttempt { error: Error::new(kind(status, parsed.as_ref()), text), retry }
     }
 
     /// Returns the failure of a connection. After an interrupted answer, the caller does not retry.
-    pub(super) fn unreached(&self, error: reqwest::Error) -> Failure {
+    pub(super) fn unreached(&self, error: reqwest::Error) -> FailedAttempt {
         if error.is_builder() {
             return Error::invalid("the request cannot be sent").with_source(error.without_url()).into();
         }
         let innermost = innermost(&error);
         let what = if error.is_connect() { "cannot be reached" } else { "has closed the connection" };
         let text = format!("{} {what}: {innermost}", self.provider());
-        Failure {
+        FailedAttempt {
             error: Error::new(ErrorKind::Unavailable, text).with_source(error.without_url()),
             retry: RetryAdvice::Later,
         }

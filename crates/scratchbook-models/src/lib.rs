@@ -30,7 +30,7 @@ use std::time::Duration;
 use futures_util::stream;
 use genai::adapter::AdapterKind;
 
-use client::{Call, Options};
+use client::{ClientOptions, ModelCall};
 use scratchbook_agent::agent::LlmAgentBuilder;
 use scratchbook_agent::model::{Llm, LlmCapabilities, LlmRequest, LlmStream};
 use scratchbook_core::error::{Error, Result};
@@ -106,7 +106,7 @@ impl ModelName for LlmAgentBuilder {
 #[derive(Clone)]
 pub struct RemoteLlm {
     name: String,
-    call: Call,
+    call: ModelCall,
 }
 
 impl RemoteLlm {
@@ -121,7 +121,7 @@ impl RemoteLlm {
 
     /// Starts building a model with this name.
     pub fn builder(name: impl Into<String>) -> RemoteLlmBuilder {
-        RemoteLlmBuilder { name: name.into(), options: Options::default() }
+        RemoteLlmBuilder { name: name.into(), options: ClientOptions::default() }
     }
 }
 
@@ -164,7 +164,7 @@ impl fmt::Debug for RemoteLlm {
 #[must_use]
 pub struct RemoteLlmBuilder {
     name: String,
-    options: Options,
+    options: ClientOptions,
 }
 
 impl RemoteLlmBuilder {
@@ -209,7 +209,7 @@ impl RemoteLlmBuilder {
     /// header is invalid; `FailedPrecondition` if the key is missing; `Unsupported` if the provider is known but not
     /// supported.
     pub fn build(self) -> Result<RemoteLlm> {
-        let call = Call::new(&self.name, self.options)?;
+        let call = ModelCall::new(&self.name, self.options)?;
         Ok(RemoteLlm { name: self.name, call })
     }
 }

@@ -25,13 +25,13 @@ const UNSUPPORTED: &[AdapterKind] =
 
 /// A model and its provider.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Target {
+pub(super) struct ProviderModel {
     pub(super) provider: AdapterKind,
     /// The provider's name for the model.
     pub(super) model: String,
 }
 
-impl Target {
+impl ProviderModel {
     /// Parses `provider::model`, `provider/model`, or the name of a model that only one provider has.
     pub(super) fn parse(name: &str) -> Result<Self> {
         let (provider, model) = Self::split(name)?;
@@ -111,9 +111,9 @@ fn infer(model: &str) -> Result<AdapterKind> {
 
 /// A secret, which never appears in messages and logs.
 #[derive(Clone)]
-pub(super) struct Key(String);
+pub(super) struct ApiKey(String);
 
-impl Key {
+impl ApiKey {
     /// Returns the given key, or the first of the provider's variables that is set; `None` for providers without keys.
     pub(super) fn find(provider: AdapterKind, given: Option<String>) -> Result<Option<Self>> {
         let variables = key_variables(provider);
@@ -134,9 +134,9 @@ impl Key {
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for ApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Key")
+        f.write_str("ApiKey")
     }
 }
 

@@ -12,7 +12,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// A failed attempt, and whether it can be retried.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(super) struct FailedAttempt {
     pub error: Error,
     pub(super) retry: RetryAdvice,
 }
@@ -28,7 +28,7 @@ pub(super) enum RetryAdvice {
     After(Duration),
 }
 
-impl From<Error> for Failure {
+impl From<Error> for FailedAttempt {
     fn from(error: Error) -> Self {
         Self { error, retry: RetryAdvice::Never }
     }
@@ -49,7 +49,7 @@ impl RetryPolicy {
     /// twice.
     pub(super) async fn attempt<T, F>(&self, attempt: impl Fn() -> F) -> Result<T>
     where
-        F: Future<Output = Result<T, Failure>>,
+        F: Future<Output = Result<T, FailedAttempt>>,
     {
         let pauses = ExponentialBuilder::default()
             .with_min_delay(Duration::from_secs(1))
@@ -73,7 +73,10 @@ impl RetryPolicy {
     }
 
     /// Waits for a piece of an answer, up to [`timeout`](Self::timeout).
-    pub(super) async fn in_time<T>(&self, piece: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    pub(super) async fn in_time<T>(
+        &self,
+        piece: impl Future<Output = Result<T, FailedAttempt>>,
+    ) -> Result<T, FailedAttempt> {
         tokio::time::timeout(self.timeout, piece).await.unwrap_or_else(|_| {
             let seconds = self.timeout.as_secs_f64();
             Err(Error::new(ErrorKind::Unavailable, format!("nothing came from the model within {seconds} s")).into())

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::provider::Key;
+use super::provider::ApiKey;
 
 /// The minimum length of a secret in a header. Shorter words, such as `1` or `true`, are not secrets, and replacing
 /// them would garble messages.
@@ -14,7 +14,7 @@ const SHORTEST: usize = 8;
 pub(super) struct Secrets(Arc<[(String, &'static str)]>);
 
 impl Secrets {
-    pub(super) fn new<'a>(key: Option<&Key>, headers: impl Iterator<Item = &'a str>) -> Self {
+    pub(super) fn new<'a>(key: Option<&ApiKey>, headers: impl Iterator<Item = &'a str>) -> Self {
         let key = key.map(|key| (key.as_str().to_owned(), "[key]")).filter(|(key, _)| !key.is_empty());
         // Each word of a header is a secret of its own: of `Bearer x`, a provider may repeat `x` alone.
         let words = headers.flat_map(|value| value.split([' ', '\t', ';', ',']));

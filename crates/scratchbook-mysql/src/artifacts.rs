@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use mysql_async::Value;
 
 use super::MySql;
-use super::row::{Cells, address};
+use super::row::{RowCells, address};
 use scratchbook_core::artifact::ArtifactVersion;
 use scratchbook_core::content::Part;
 use scratchbook_core::error::Result;
@@ -62,7 +62,7 @@ impl Artifacts for MySql {
         let Some(row) = rows.into_iter().next() else {
             return Ok(None);
         };
-        let mut cells = Cells::from(row);
+        let mut cells = RowCells::from(row);
         let version = cells.integer(0, || address.place("?"))?;
         let text = cells.text(1, || address.place(version))?;
         Ok(Some(rows::json(&text, || address.place(version))?))
@@ -75,7 +75,7 @@ impl Artifacts for MySql {
         let key_values = address(key);
         let values = [&key_values[..], &key_values, &[self.now().into()]].concat();
         let rows = self.read(&sql, values).await?;
-        let names = rows.into_iter().map(|row| Cells::from(row).text(0, || format!("an artifact's name of {key}")));
+        let names = rows.into_iter().map(|row| RowCells::from(row).text(0, || format!("an artifact's name of {key}")));
         Ok(names.collect::<Result<_>>()?)
     }
 
@@ -86,7 +86,7 @@ impl Artifacts for MySql {
         );
         let rows = self.read(&sql, self.alive(address)).await?;
         let version = |row| {
-            let mut cells = Cells::from(row);
+            let mut cells = RowCells::from(row);
             let version = cells.integer(0, || address.place("?"))?;
             let place = || address.place(version);
             Ok(ArtifactVersion {

@@ -17,7 +17,7 @@ use scratchbook_core::state::Scope;
 use scratchbook_database::NewAppend;
 
 /// The arguments of the procedure, in its order.
-pub(super) type Arguments = [Option<String>; 8];
+pub(super) type ProcedureArguments = [Option<String>; 8];
 
 /// The indexes of an event's numbers in the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ struct Batch<'a> {
     apps: BTreeMap<&'a str, i64>,
     /// The last write to each key of a session.
     own: BTreeMap<(&'a SessionKey, &'a str), (Option<&'a str>, i64)>,
-    events: Vec<EventEntry<'a>>,
+    events: Vec<BatchEvent<'a>>,
     changes: Vec<ChangeEntry<'a>>,
     /// For each key of an owner, how often it is written.
     writes: HashMap<OwnedKey<'a>, i64>,
@@ -56,7 +56,7 @@ type OwnedKey<'a> = (&'a str, Option<&'a str>, &'a str);
 
 /// An event, and the counts at the time when it was added.
 #[derive(Debug)]
-struct EventEntry<'a> {
+struct BatchEvent<'a> {
     key: &'a SessionKey,
     event: &'a NewEvent,
     nth: i64,
@@ -89,14 +89,14 @@ struct Origin<'a> {
 }
 
 /// Returns the arguments that append events, and the indexes of each event in the answer.
-pub(super) fn appends(appends: &[&NewAppend]) -> Result<(Arguments, Vec<AnswerIndex>)> {
+pub(super) fn appends(appends: &[&NewAppend]) -> Result<(ProcedureArguments, Vec<AnswerIndex>)> {
     let mut batch = Batch::default();
     for append in appends {
         batch.event(&append.key, &append.event);
     }
     let sessions = places(batch.sessions.keys().copied());
     let (users, apps) = (places(batch.users.keys().copied()), places(batch.apps.keys().copied()));
-    let place = |entry: &EventEntry<'_>| {
+    let place = |entry: &BatchEvent<'_>| {
         let (app, user, _) = address(entry.key);
         let writes = |scope| entry.event.changes.iter().any(|change| change.scope == scope);
         AnswerIndex {
@@ -135,7 +135,7 @@ pub(super) fn making<'a>(
 }
 
 /// Returns the arguments that create a session with its initial state and events.
-pub(super) fn creation(new: &NewSession, token: &str) -> Result<Arguments> {
+pub(super) fn creation(new: &NewSession, token: &str) -> Result<ProcedureArguments> {
     let (mut batch, key) = (Batch::default(), &new.key);
     // The user's row is locked even if none of the user's keys change, so that a removal of the user waits for the
     // creation. The app's row is not locked, so that creations do not wait for each other.
@@ -180,7 +180,7 @@ pub(super) fn creation(new: &NewSession, token: &str) -> Result<Arguments> {
 }
 
 /// Returns the arguments that change keys of a user or an app outside of a session.
-pub(super) fn state(owner: &StateOwner, changes: &[TextChange], author: &str, time: f64) -> Result<Arguments> {
+pub(super) fn state(owner: &StateOwner, changes: &[TextChange], author: &str, time: f64) -> Result<ProcedureArguments> {
     let mut batch = Batch::default();
     let origin = Origin { session: None, event_id: "", author, time };
     // The owner's row is locked even if nothing changes, because the call returns a position.
@@ -205,7 +205,7 @@ impl<'a> Batch<'a> {
         }
         self.changes(key.app_name(), Some(key.user_id()), &new.changes, origin);
         let (user_nth, app_nth) = self.counts(key);
-        self.events.push(EventEntry { key, event: new, nth, user_nth, app_nth });
+        self.events.push(BatchEvent { key, event: new, nth, user_nth, app_nth });
     }
 
     /// Returns how many commits have changed the user's and the app's keys so far.
@@ -231,7 +231,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    fn arguments(&self) -> Result<Arguments> {
+    fn arguments(&self) -> Result<ProcedureArguments> {
         let sessions = self.sessions.iter().map(|(key, (events, updated, bytes))| {
             let (app, user, id) = address(key);
             (app, user, id, *events, *updated, *bytes)
@@ -268,8 +268,8 @@ impl<'a> Batch<'a> {
         self.apps.get(app).map_or(0, |commits| commits - nth)
     }
 
-    fn event_row(&self, entry: &EventEntry<'a>) -> impl Serialize + use<'a> {
-        let EventEntry { key, event: new, nth, user_nth, app_nth } = *entry;
+    fn event_row(&self, entry: &BatchEvent<'a>) -> impl Serialize + use<'a> {
+        let BatchEvent { key, event: new, nth, user_nth, app_nth } = *entry;
         let ((app, user, session), event) = (address(key), &new.prepared.event);
         (
             app,

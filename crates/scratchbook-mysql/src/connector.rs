@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::connection::Connections;
 use super::error::{self, Stage, failure};
 use super::tls;
-use super::uri::Target;
+use super::uri::DatabaseAddress;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_database::{Attempt, DatabaseOptions, LOCK_TIMEOUT, TlsMode};
 
@@ -21,19 +21,22 @@ const MAX_PACKET: usize = 1 << 30;
 
 /// Properties of the server.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct ServerProperties {
     /// The maximum size of a command, in bytes.
     pub(super) max_packet: usize,
 }
 
 /// Connects to a server and reads its properties.
-pub(super) async fn open(target: Target, options: &DatabaseOptions) -> Result<(Server, Connections)> {
+pub(super) async fn open(
+    target: DatabaseAddress,
+    options: &DatabaseOptions,
+) -> Result<(ServerProperties, Connections)> {
     let (place, seconds) = (Arc::<str>::from(target.place.as_str()), options.connect_timeout.as_secs_f64());
     let opened = timeout(options.connect_timeout, open_untimed(target, options)).await;
     opened.unwrap_or_else(|_| Err(error::unreached(&place, seconds))).map_err(|failure| failure.error)
 }
 
-async fn open_untimed(target: Target, options: &DatabaseOptions) -> Attempt<(Server, Connections)> {
+async fn open_untimed(target: DatabaseAddress, options: &DatabaseOptions) -> Attempt<(ServerProperties, Connections)> {
     let place = Arc::<str>::from(target.place.as_str());
     let builder = OptsBuilder::default()
         .ip_or_hostname(target.host)
@@ -83,7 +86,7 @@ pub(super) async fn dial(opts: Opts, mode: &TlsMode) -> mysql_async::Result<(Con
 }
 
 /// Returns the server's properties, and the settings for every connection.
-async fn describe(connection: &mut Conn, place: &str) -> Attempt<(Server, String)> {
+async fn describe(connection: &mut Conn, place: &str) -> Attempt<(ServerProperties, String)> {
     let failed = |error: mysql_async::Error| failure(place, Stage::Connecting, &error);
     let sql = "SELECT VERSION(), @@max_allowed_packet";
     let found: Option<(String, u64)> = connection.query_first(sql).await.map_err(failed)?;
@@ -113,7 +116,7 @@ async fn describe(connection: &mut Conn, place: &str) -> Attempt<(Server, String
          group_concat_max_len = 1048576, innodb_lock_wait_timeout = {wait}, lock_wait_timeout = {wait}, \
          completion_type = 0, sql_select_limit = DEFAULT, sql_safe_updates = 0{sync}"
     );
-    Ok((Server { max_packet: usize::try_from(packet).unwrap_or(MAX_PACKET) }, setup))
+    Ok((ServerProperties { max_packet: usize::try_from(packet).unwrap_or(MAX_PACKET) }, setup))
 }
 
 fn check_version(version: &str, place: &str) -> Result<()> {

@@ -6,7 +6,7 @@ use mysql_async::Value;
 
 use super::MySql;
 use super::batch;
-use super::procedure::{Answer, strange};
+use super::procedure::{ProcedureRow, strange};
 use super::read::EVENT;
 use super::row::address;
 use scratchbook_core::error::{Error, ErrorKind};
@@ -126,19 +126,19 @@ impl Appends for MySql {
             let (arguments, places) = batch::appends(&batch)?;
             for answer in self.call(arguments, Idempotency::Idempotent).await? {
                 match answer {
-                    Answer::Done(numbers) => {
+                    ProcedureRow::Done(numbers) => {
                         for (n, place) in places.iter().enumerate() {
                             rows[open[n]] = Some(numbers.stored(place)?);
                         }
                     }
-                    Answer::Missing { place } => {
+                    ProcedureRow::Missing { place } => {
                         let here = places.iter().enumerate().filter(|(_, at)| at.session.of == place);
                         here.for_each(|(n, _)| rows[open[n]] = Some(AppendRow::NoSession));
                     }
                     // The caller tries the appends one by one to find the one that does not fit.
-                    Answer::Full if appends.len() > 1 => return Err(full()),
-                    Answer::Full => return Ok(vec![self.append_counted(appends[0]).await?]),
-                    Answer::Duplicate { place, known } => {
+                    ProcedureRow::Full if appends.len() > 1 => return Err(full()),
+                    ProcedureRow::Full => return Ok(vec![self.append_counted(appends[0]).await?]),
+                    ProcedureRow::Duplicate { place, known } => {
                         let n = *open.get(place).ok_or_else(|| strange("an event that was not sent"))?;
                         rows[n] = Some(known.row(&appends[n].key)?);
                     }

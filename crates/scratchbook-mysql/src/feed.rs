@@ -17,7 +17,7 @@ use super::batch::json;
 use super::events::{number, sql_limit};
 use super::lease::Lease;
 use super::removals::removal;
-use super::row::Cells;
+use super::row::RowCells;
 use super::state_log::{COLUMNS, change_of};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::feed::{Feed, FeedPlace, ahead};
@@ -38,7 +38,7 @@ const CREATED: i64 = 2;
 const EVENT: i64 = 3;
 
 /// A page as it was read: commits by their positions, with `None` for those that have been pruned.
-struct Read {
+struct FeedRead {
     commits: BTreeMap<u64, Option<FeedCommit>>,
     /// The last number in the feed.
     end: u64,
@@ -65,7 +65,7 @@ impl Feeds for MySql {
         };
         loop {
             let from = after.map_or(0, |after| after.position);
-            let Read { commits, end, pending, let_go } = self.read_entries(owner, from, limit, room).await?;
+            let FeedRead { commits, end, pending, let_go } = self.read_entries(owner, from, limit, room).await?;
             if from > end {
                 return Err(ahead().into());
             }
@@ -94,7 +94,7 @@ impl Feeds for MySql {
 
 impl MySql {
     /// Reads the entries with a number above `after`, at most `limit` of each kind.
-    async fn read_entries(&self, owner: &StateOwner, after: u64, limit: usize, room: RowRoom) -> Attempt<Read> {
+    async fn read_entries(&self, owner: &StateOwner, after: u64, limit: usize, room: RowRoom) -> Attempt<FeedRead> {
         let app = Value::from(owner.app_name());
         let user = owner.user_id().map(Value::from);
         let of_user = |alias: &str| user.as_ref().map_or_else(String::new, |_| format!("AND {alias}.user_id = ?"));
@@ -243,7 +243,7 @@ impl MySql {
         let read = async {
             let rows = self.read("SELECT id FROM `{prefix}database_id`", Vec::new()).await?;
             let row = rows.into_iter().next().ok_or_else(|| damaged("the id of the database"))?;
-            Attempt::Ok(Cells::from(row).text(0, || "the id of the database".to_owned())?)
+            Attempt::Ok(RowCells::from(row).text(0, || "the id of the database".to_owned())?)
         };
         self.id.get_or_try_init(|| read).await.map(String::as_str)
     }
@@ -276,7 +276,7 @@ struct Unnumbered {
 
 impl Unnumbered {
     fn read(row: Row) -> Result<Self> {
-        let (mut cells, place) = (Cells::from(row), || "a commit without a number in the feed".to_owned());
+        let (mut cells, place) = (RowCells::from(row), || "a commit without a number in the feed".to_owned());
         Ok(Self {
             kind: cells.integer(0, place)?,
             app_position: cells.integer(1, place)?,
@@ -307,12 +307,12 @@ impl PartialOrd for Unnumbered {
     }
 }
 
-fn read(owner: &StateOwner, rows: Vec<Row>) -> Result<Read> {
+fn read(owner: &StateOwner, rows: Vec<Row>) -> Result<FeedRead> {
     let app = owner.app_name();
     let place = || format!("the feed of {app:?}");
-    let mut found = Read { commits: BTreeMap::new(), end: 0, pending: false, let_go: 0 };
+    let mut found = FeedRead { commits: BTreeMap::new(), end: 0, pending: false, let_go: 0 };
     for row in rows {
-        let mut cells = Cells::from(row);
+        let mut cells = RowCells::from(row);
         let (kind, at) = (cells.integer(0, place)?, rows::number(cells.integer(1, place)?, place)?);
         match kind {
             STATE => {

@@ -7,8 +7,8 @@ use super::MySql;
 use super::batch::json;
 use super::events::number;
 use super::lease::Lease;
-use super::past::Head;
-use super::row::{Cells, address};
+use super::past::PastHead;
+use super::row::{RowCells, address};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::json;
 use scratchbook_core::plan::fork::check_event_number;
@@ -91,7 +91,7 @@ impl MySql {
         &self,
         lease: &mut Lease<'_>,
         new: &NewFork,
-        head: &Head,
+        head: &PastHead,
         at: u64,
         updated: i64,
         token: &str,
@@ -154,7 +154,7 @@ impl MySql {
             .sql("SELECT LEAST(hashed_seq, ?) FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ?");
         let row = lease.rows(&hashed, [&[number(at)][..], &source].concat()).await?.into_iter().next();
         let place = || format!("the session {}", new.source);
-        let hashed = row.map(|row| Cells::from(row).integer(0, place)).transpose()?.unwrap_or_default();
+        let hashed = row.map(|row| RowCells::from(row).integer(0, place)).transpose()?.unwrap_or_default();
         let head = self.sql(
             "UPDATE `{prefix}sessions` SET hashed_seq = ?, running_hash = COALESCE(
                  (SELECT e.running_hash FROM `{prefix}events` AS e
@@ -195,7 +195,7 @@ impl MySql {
     }
 
     /// Writes the session's keys with their values at an event.
-    async fn write_keys(&self, lease: &mut Lease<'_>, new: &NewFork, at: u64, head: Head) -> Attempt<()> {
+    async fn write_keys(&self, lease: &mut Lease<'_>, new: &NewFork, at: u64, head: PastHead) -> Attempt<()> {
         let mut past = self.past_from(lease, &new.source, at, head, PastScopes::Own).await?;
         let folded = past.fold(&new.source, at, |_| Ok(()))?;
         let keys = folded.keys.iter().map(|(name, (seq, value))| Ok((name, seq, json::to_text(value, "a value")?)));
@@ -227,7 +227,7 @@ impl MySql {
     async fn forked_before(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>> {
         let sql = "SELECT token FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ?";
         let row = self.read(sql, address(&new.key).to_vec()).await?.into_iter().next();
-        let known = row.map(|row| Cells::from(row).text(0, || format!("the session {}", new.key))).transpose()?;
+        let known = row.map(|row| RowCells::from(row).text(0, || format!("the session {}", new.key))).transpose()?;
         match known {
             Some(known) if known == token => {
                 self.session(&new.key, EventQuery::None, &StateQuery::All, RowRoom::ANY).await

@@ -6,7 +6,7 @@ use mysql_async::{Row, Value};
 use super::MySql;
 use super::events::{number, sql_limit};
 use super::lease::Lease;
-use super::row::{Cells, address};
+use super::row::{RowCells, address};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::running_hash::{StoredStart, Unhashed};
 use scratchbook_core::plan::sql::rows;
@@ -39,7 +39,7 @@ impl Hashes for MySql {
         let sql = "SELECT app_name, user_id, id FROM `{prefix}sessions` FORCE INDEX (sessions_unhashed)
              WHERE is_unhashed = 1 LIMIT ?";
         let key = |row| {
-            let (mut cells, place) = (Cells::from(row), || "a session without a running hash".to_owned());
+            let (mut cells, place) = (RowCells::from(row), || "a session without a running hash".to_owned());
             rows::stored_key(&cells.text(0, place)?, &cells.text(1, place)?, &cells.text(2, place)?)
         };
         Ok(self.read(sql, vec![sql_limit(limit)]).await?.into_iter().map(key).collect::<Result<_>>()?)
@@ -61,7 +61,7 @@ impl Hashes for MySql {
             lease.rollback().await?;
             return Ok(0);
         };
-        let cells = Cells::from(row);
+        let cells = RowCells::from(row);
         // The column is -1 in a session without a running hash. Such a session may have no events.
         let hashed = cells.integer(0, place)?;
         let after = rows::number(hashed.max(cells.integer(1, place)?), place)?;
@@ -117,7 +117,7 @@ impl MySql {
         let Some(row) = lease.rows(&sql, [&here[..], &seq].concat()).await?.into_iter().next() else {
             return Ok(());
         };
-        let hash = Value::from(Cells::from(row).bytes(0));
+        let hash = Value::from(RowCells::from(row).bytes(0));
         let sql = self.sql(
             "UPDATE `{prefix}initial_states` SET running_hash = ?, hashed_seq = ?
              WHERE app_name = ? AND user_id = ? AND session_id = ?",
@@ -140,7 +140,7 @@ fn session_of(key: &SessionKey, rows: Vec<Row>) -> Result<Option<HashedSession>>
     let (mut session, mut events) = (None, Vec::with_capacity(rows.len()));
     let place = || format!("the session {key}");
     for row in rows {
-        let mut cells = Cells::from(row);
+        let mut cells = RowCells::from(row);
         if session.is_none() {
             let number = |at| rows::number(cells.integer(at, place)?, place);
             let (last, base, start) = (number(0)?, number(3)?, number(5)?);
@@ -160,7 +160,7 @@ fn session_of(key: &SessionKey, rows: Vec<Row>) -> Result<Option<HashedSession>>
 }
 
 /// Reads a running hash; NULL has no bytes.
-fn running(cells: &mut Cells, at: usize, place: impl Fn() -> String) -> Result<Option<RunningHash>> {
+fn running(cells: &mut RowCells, at: usize, place: impl Fn() -> String) -> Result<Option<RunningHash>> {
     let bytes = cells.bytes(at);
     RunningHash::stored((!bytes.is_empty()).then_some(bytes.as_slice()), place)
 }

@@ -78,8 +78,8 @@ use scratchbook_database::{
 };
 
 use connection::Connections;
-use listen::Watched;
-use uri::Target;
+use listen::ReportedPositions;
+use uri::DatabaseAddress;
 
 /// Keeps sessions, state and artifacts in MySQL 8 or MariaDB 10.11, or newer.
 ///
@@ -111,7 +111,7 @@ pub struct MySql {
     environment: Arc<dyn Environment>,
     /// The id of the database, after it was first read.
     id: OnceCell<String>,
-    watched: Watched,
+    watched: ReportedPositions,
 }
 
 impl fmt::Debug for MySql {
@@ -158,7 +158,7 @@ impl Connect for MySql {
     }
 
     async fn open(uri: DatabaseUri, options: &DatabaseOptions) -> Result<Self> {
-        let target = Target::new(uri, options)?;
+        let target = DatabaseAddress::new(uri, options)?;
         let (prefix, connect) = (target.prefix.clone(), options.connect_timeout);
         let (server, connections) = connector::open(target, options).await?;
         if options.migrate != Migrate::Off {
@@ -171,12 +171,12 @@ impl Connect for MySql {
             limits: options.limits,
             environment: Arc::clone(&options.environment),
             id: OnceCell::new(),
-            watched: Watched::default(),
+            watched: ReportedPositions::default(),
         })
     }
 
     async fn migrate(uri: DatabaseUri, options: &DatabaseOptions, run: MigrationRun) -> Result<Vec<Migration>> {
-        let target = Target::new(uri, options)?;
+        let target = DatabaseAddress::new(uri, options)?;
         let (prefix, connect) = (target.prefix.clone(), options.connect_timeout);
         let (_, connections) = connector::open(target, options).await?;
         let migrations = schema::migrate(&connections, &prefix, run, connect).await;

@@ -12,7 +12,7 @@ use mysql_async::Value;
 use super::MySql;
 use super::batch::json;
 use super::events::number;
-use super::row::Cells;
+use super::row::RowCells;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::stored_key;
@@ -38,12 +38,12 @@ const SESSIONS_AT_ONCE: usize = 1000;
 
 /// The apps whose feeds were read, and the position up to which their commits were reported.
 #[derive(Debug, Default)]
-pub(super) struct Watched(Mutex<HashMap<String, u64>>);
+pub(super) struct ReportedPositions(Mutex<HashMap<String, u64>>);
 
 /// The last numbers of followed sessions and their incarnations; `None` for a session that is gone.
-type Numbers = HashMap<SessionKey, Option<(i64, i64)>>;
+type LastNumbers = HashMap<SessionKey, Option<(i64, i64)>>;
 
-impl Watched {
+impl ReportedPositions {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, u64>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -53,7 +53,7 @@ impl Watched {
 impl Listen for MySql {
     async fn listen(&self, notifier: &CommitNotifier) {
         let (mut pause, mut woken, mut looked) = (SOON, Instant::now(), Instant::now());
-        let mut numbers = Numbers::new();
+        let mut numbers = LastNumbers::new();
         while notifier.is_heard() {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LATE);
@@ -146,7 +146,7 @@ impl MySql {
         );
         let rows = self.read(&sql, vec![feeds.into()]).await?;
         let place = || "a feed that is followed".to_owned();
-        Ok(rows.into_iter().map(|row| Cells::from(row).text(0, place)).collect::<Result<_>>()?)
+        Ok(rows.into_iter().map(|row| RowCells::from(row).text(0, place)).collect::<Result<_>>()?)
     }
 
     /// Returns the owners of the commits in an app's feed that come after what was reported, and the last position.
@@ -172,7 +172,7 @@ impl MySql {
         let place = || format!("the feed of {app:?}");
         let (mut scopes, mut end, count) = (HashSet::new(), reported, rows.len());
         for row in rows {
-            let mut cells = Cells::from(row);
+            let mut cells = RowCells::from(row);
             if let Ok(position) = rows::number(cells.integer(0, place)?, place) {
                 end = position;
                 continue;
@@ -187,13 +187,13 @@ impl MySql {
     }
 
     /// Returns the followed sessions whose numbers have changed since the last check.
-    async fn moved_sessions(&self, notifier: &CommitNotifier, numbers: &mut Numbers) -> Attempt<Vec<CommitScope>> {
+    async fn moved_sessions(&self, notifier: &CommitNotifier, numbers: &mut LastNumbers) -> Attempt<Vec<CommitScope>> {
         let sessions = notifier.followed().into_iter().filter_map(|followed| match followed {
             Followed::Session(key) => Some(key),
             Followed::Owner(_) => None,
         });
         let sessions: Vec<_> = sessions.collect();
-        let mut found = Numbers::with_capacity(sessions.len());
+        let mut found = LastNumbers::with_capacity(sessions.len());
         for some in sessions.chunks(SESSIONS_AT_ONCE) {
             self.numbers_of(some, &mut found).await?;
         }
@@ -204,7 +204,7 @@ impl MySql {
         Ok(scopes)
     }
 
-    async fn numbers_of(&self, sessions: &[SessionKey], found: &mut Numbers) -> Attempt<()> {
+    async fn numbers_of(&self, sessions: &[SessionKey], found: &mut LastNumbers) -> Attempt<()> {
         let names: Vec<_> = sessions.iter().map(|key| [key.app_name(), key.user_id(), key.session_id()]).collect();
         let Some(names) = json(&names)? else {
             return Ok(());
@@ -220,7 +220,7 @@ impl MySql {
         let rows = self.read(sql, vec![names.into(), self.now().into()]).await?;
         found.extend(sessions.iter().map(|key| (key.clone(), None)));
         for row in rows {
-            let (mut cells, place) = (Cells::from(row), || "a session that is followed".to_owned());
+            let (mut cells, place) = (RowCells::from(row), || "a session that is followed".to_owned());
             let key = stored_key(&cells.text(0, place)?, &cells.text(1, place)?, &cells.text(2, place)?)?;
             found.insert(key, Some((cells.integer(3, place)?, cells.integer(4, place)?)));
         }
@@ -228,7 +228,7 @@ impl MySql {
     }
 }
 
-fn scope_of(app: &str, cells: &mut Cells, place: impl Fn() -> String + Copy) -> Result<CommitScope> {
+fn scope_of(app: &str, cells: &mut RowCells, place: impl Fn() -> String + Copy) -> Result<CommitScope> {
     let (scope, user) = (cells.optional_text(1, place)?, cells.text(2, place)?);
     Ok(match cells.optional_text(3, place)? {
         // This is the removal of a user.

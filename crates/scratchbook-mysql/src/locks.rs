@@ -5,8 +5,8 @@ use mysql_async::Value;
 use super::MySql;
 use super::batch;
 use super::lease::Lease;
-use super::procedure::{Answer, Begun, Room, answer, strange};
-use super::row::Cells;
+use super::procedure::{LimitCheck, ProcedureRow, TransactionStart, answer, strange};
+use super::row::RowCells;
 use scratchbook_core::error::{KeyWriter, Result};
 use scratchbook_core::plan::resolve::{Found, Refusal, WrittenKey};
 use scratchbook_core::plan::sql::rows;
@@ -22,11 +22,11 @@ impl MySql {
     pub(super) async fn lock(
         &self,
         lease: &mut Lease<'_>,
-        target: &Target<'_>,
+        target: &LockTarget<'_>,
         lock: &Lock<'_>,
         scopes: &[Scope],
-        begun: Begun,
-    ) -> Attempt<Vec<Answer>> {
+        begun: TransactionStart,
+    ) -> Attempt<Vec<ProcedureRow>> {
         let (user, app) = (scopes.contains(&Scope::User), scopes.contains(&Scope::App));
         let mut values = vec![Value::from(&lock.made), target.app.into(), target.user.into()];
         values.extend([target.session.map(SessionKey::session_id).into(), lock.event.into(), user.into(), app.into()]);
@@ -44,7 +44,7 @@ impl MySql {
         let answers = rows.into_iter().map(answer).collect::<Result<Vec<_>>>();
         match &answers {
             // Nothing is locked, so the transaction is over.
-            Ok(answers) if !answers.iter().any(|answer| matches!(answer, Answer::Locked { .. })) => lease.keep(),
+            Ok(answers) if !answers.iter().any(|answer| matches!(answer, ProcedureRow::Locked { .. })) => lease.keep(),
             _ => lease.give_up_unless_kept(),
         }
         Ok(answers?)
@@ -52,7 +52,7 @@ impl MySql {
 
     /// Rolls the transaction back, and returns the error of a refusal, which names the last writers of the conflicting
     /// keys.
-    pub(super) async fn refuse(&self, mut lease: Lease<'_>, target: &Target<'_>, refusal: Refusal) -> Failure {
+    pub(super) async fn refuse(&self, mut lease: Lease<'_>, target: &LockTarget<'_>, refusal: Refusal) -> Failure {
         let writers = self.writers(&mut lease, target, &refusal).await;
         match (writers, lease.rollback().await) {
             (Ok(writers), Ok(())) => refusal.into_error(writers).into(),
@@ -63,7 +63,7 @@ impl MySql {
     pub(super) async fn writers(
         &self,
         lease: &mut Lease<'_>,
-        target: &Target<'_>,
+        target: &LockTarget<'_>,
         refusal: &Refusal,
     ) -> Attempt<Vec<Option<KeyWriter>>> {
         let keys: Vec<&WrittenKey> = refusal.keys().collect();
@@ -97,7 +97,7 @@ impl MySql {
             user.into(),
         ];
         for row in lease.rows(&sql, values).await? {
-            let (mut cells, place) = (Cells::from(row), || format!("who wrote a key of {app}/{user}"));
+            let (mut cells, place) = (RowCells::from(row), || format!("who wrote a key of {app}/{user}"));
             let n = usize::try_from(cells.integer(0, place)?).unwrap_or_default();
             let (event, author) = (cells.text(1, place)?, cells.text(2, place)?);
             let mut writer = KeyWriter::new(author);
@@ -130,14 +130,14 @@ pub(super) struct Lock<'a> {
     /// The scopes whose keys are all read.
     pub(super) whole: Vec<Scope>,
     /// Whether the keys have to be counted.
-    pub(super) room: Room,
+    pub(super) room: LimitCheck,
 }
 
 impl Lock<'_> {
     /// Returns the scopes in the encoding of the procedure.
     pub(super) fn scopes(&self) -> u8 {
         let whole = SCOPES.iter().zip([1, 2, 4]).filter(|(scope, _)| self.whole.contains(scope));
-        whole.map(|(_, bit)| bit).sum::<u8>() + if self.room == Room::Counted { 8 } else { 0 }
+        whole.map(|(_, bit)| bit).sum::<u8>() + if self.room == LimitCheck::Counted { 8 } else { 0 }
     }
 }
 
@@ -155,21 +155,21 @@ fn names<'a>(reads: &[(Scope, &'a str)], of: Scope) -> impl Iterator<Item = &'a 
 }
 
 /// The session or owner that is locked.
-pub(super) struct Target<'a> {
+pub(super) struct LockTarget<'a> {
     pub(super) app: &'a str,
     pub(super) user: &'a str,
     pub(super) session: Option<&'a SessionKey>,
 }
 
-impl<'a> Target<'a> {
+impl<'a> LockTarget<'a> {
     pub(super) fn session(key: &'a SessionKey) -> Self {
         Self { app: key.app_name(), user: key.user_id(), session: Some(key) }
     }
 
     /// Returns the values that were read under the locks, or `None` if nothing was locked.
-    pub(super) fn found(&self, reads: &[(Scope, &str)], answers: &[Answer]) -> Result<Option<(u64, Found)>> {
+    pub(super) fn found(&self, reads: &[(Scope, &str)], answers: &[ProcedureRow]) -> Result<Option<(u64, Found)>> {
         let seq = answers.iter().find_map(|answer| match answer {
-            Answer::Locked { seq } => Some(*seq),
+            ProcedureRow::Locked { seq } => Some(*seq),
             _ => None,
         });
         let Some(seq) = seq else {
@@ -179,7 +179,7 @@ impl<'a> Target<'a> {
         let mut found = Found::new(seq);
         let wanted = SCOPES.map(|scope| (scope, names(reads, scope).collect::<Vec<_>>()));
         for answer in answers {
-            let Answer::Key { scope, place, name, value, at } = answer else {
+            let ProcedureRow::Key { scope, place, name, value, at } = answer else {
                 continue;
             };
             let names = wanted.iter().find(|(of, _)| of == scope).map(|(_, names)| names);

@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::lease::Lease;
-use super::row::Cells;
+use super::row::RowCells;
 use super::script::{made, statements, with_prefix};
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::plan::migrate::Migration;
@@ -54,7 +54,7 @@ pub(super) async fn names(lease: &mut Lease<'_>) -> Attempt<Vec<String>> {
     let sql = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE()
         UNION ALL SELECT ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE()";
     let names = lease.rows(sql, Vec::new()).await?.into_iter();
-    let names = names.map(|row| Cells::from(row).text(0, || "the name of a table".to_owned()));
+    let names = names.map(|row| RowCells::from(row).text(0, || "the name of a table".to_owned()));
     Ok(names.collect::<Result<_>>()?)
 }
 
@@ -165,7 +165,7 @@ impl AsyncQuery<Vec<refinery_core::Migration>> for Migrating<'_> {
         };
         let place = || "the history of migrations".to_owned();
         let applied = rows.into_iter().map(|row| {
-            let mut cells = Cells::from(row);
+            let mut cells = RowCells::from(row);
             let (version, name) = (cells.integer(0, place)?, cells.text(1, place)?);
             let (time, checksum) = (cells.text(2, place)?, cells.text(3, place)?);
             Ok(refinery_core::Migration::applied(

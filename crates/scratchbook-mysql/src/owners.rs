@@ -7,7 +7,7 @@ use mysql_async::{Row, Value};
 
 use super::MySql;
 use super::events::sql_limit;
-use super::row::Cells;
+use super::row::RowCells;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::rows::damaged;
 use scratchbook_core::session::StateOwner;
@@ -50,7 +50,7 @@ impl Owners for MySql {
 
 fn owner(row: Row) -> Result<StateOwner> {
     let place = || "a row of the apps and users".to_owned();
-    let mut cells = Cells::from(row);
+    let mut cells = RowCells::from(row);
     let (app, user) = (cells.text(0, place)?, cells.optional_text(1, place)?);
     let owner = user.map_or_else(|| StateOwner::app(&app), |user| StateOwner::user(&app, &user));
     owner.map_err(|e| damaged(place()).with_source(e))

@@ -10,7 +10,7 @@ use super::MySql;
 use super::events::number;
 use super::lease::Lease;
 use super::read::insert;
-use super::row::{Cells, address};
+use super::row::{RowCells, address};
 use scratchbook_core::error::{Error, ErrorKind, KeyWriter, Result};
 use scratchbook_core::plan::folded::Folded;
 use scratchbook_core::plan::fork::{check_event_number, log_pruned};
@@ -25,7 +25,7 @@ const INITIAL: i64 = 1;
 const CHECKPOINT: i64 = 2;
 
 /// The head of a session, and the state from which the fold up to one of its events begins.
-pub(super) struct Head {
+pub(super) struct PastHead {
     pub(super) token: String,
     /// The number of the session's last event.
     pub(super) last: u64,
@@ -56,7 +56,7 @@ impl History for MySql {
         let Some(row) = rows.into_iter().next() else {
             return Ok(None);
         };
-        let mut cells = Cells::from(row);
+        let mut cells = RowCells::from(row);
         let state = cells.optional_text(0, place)?.map_or_else(|| Ok(Map::new()), |text| rows::json(&text, place))?;
         Ok(Some(InitialState::new(rows::number(cells.integer(1, place)?, place)?, state)))
     }
@@ -127,7 +127,7 @@ impl History for MySql {
         let place = || format!("who wrote the state of {key}");
         let (mut created, mut writers) = (None, BTreeMap::new());
         for row in rows {
-            let mut cells = Cells::from(row);
+            let mut cells = RowCells::from(row);
             let scope = match cells.integer(0, place)? {
                 0 => {
                     created = Some(cells.double(8, place)?);
@@ -155,7 +155,7 @@ impl History for MySql {
 impl MySql {
     /// Reads the head of a session, and the state from which the fold up to an event begins. Returns `None` if the
     /// session does not exist.
-    pub(super) async fn head(&self, lease: &mut Lease<'_>, key: &SessionKey, seq: u64) -> Attempt<Option<Head>> {
+    pub(super) async fn head(&self, lease: &mut Lease<'_>, key: &SessionKey, seq: u64) -> Attempt<Option<PastHead>> {
         let here = address(key);
         let of_session = "app_name = ? AND user_id = ? AND session_id = ?";
         let sql = self.sql(&format!(
@@ -174,7 +174,7 @@ impl MySql {
         let place = || format!("the session {key}");
         let (mut session, mut initial, mut checkpoint, mut event) = (None, None, None, None);
         for row in lease.rows(&sql, values).await? {
-            let mut cells = Cells::from(row);
+            let mut cells = RowCells::from(row);
             let (part, at) = (cells.integer(0, place)?, rows::number(cells.integer(1, place)?, place)?);
             let positions = (cells.integer(2, place)?, cells.integer(3, place)?);
             match part {
@@ -198,7 +198,7 @@ impl MySql {
         };
         let (user_position, app_position) = event.map_or(began, |(positions, _)| positions);
         let time = event.map(|(_, time)| time);
-        Ok(Some(Head { token, last, base, folded, user_position, app_position, began, time }))
+        Ok(Some(PastHead { token, last, base, folded, user_position, app_position, began, time }))
     }
 
     /// Reads the events between the head's state and the event `seq`, and the keys of the user and the app as of that
@@ -208,7 +208,7 @@ impl MySql {
         lease: &mut Lease<'_>,
         key: &SessionKey,
         seq: u64,
-        head: Head,
+        head: PastHead,
         scopes: PastScopes,
     ) -> Attempt<Past> {
         let (app, user) = (key.app_name(), key.user_id());
@@ -230,7 +230,7 @@ impl MySql {
         let (mut later_of_user, mut later_of_app) = (Vec::new(), Vec::new());
         let place = || format!("the past of {key}");
         for row in lease.rows(&self.sql(&sql), values).await? {
-            let mut cells = Cells::from(row);
+            let mut cells = RowCells::from(row);
             let (part, at) = (cells.integer(0, place)?, cells.integer(3, place)?);
             match part {
                 0 => token = cells.optional_text(2, place)?,
@@ -288,7 +288,7 @@ impl MySql {
             lease.renew();
             let place = || format!("the log of {}", owner.join("/"));
             for row in lease.rows(&self.sql(&sql), values).await? {
-                let mut cells = Cells::from(row);
+                let mut cells = RowCells::from(row);
                 if cells.integer(0, place)? == 0 {
                     if cells.integer(3, place)? > position.saturating_add(1) {
                         return Ok(false);
@@ -307,7 +307,7 @@ impl MySql {
 }
 
 /// Reads a writer from its columns: the session's user and id, number, event, author, invocation, time.
-fn writer(cells: &mut Cells, place: impl Fn() -> String + Copy) -> Result<KeyWriter> {
+fn writer(cells: &mut RowCells, place: impl Fn() -> String + Copy) -> Result<KeyWriter> {
     let mut writer = KeyWriter::new(cells.optional_text(6, place)?.unwrap_or_default())
         .with_invocation(cells.optional_text(7, place)?.unwrap_or_default())
         .with_time(cells.double(8, place).unwrap_or_default());

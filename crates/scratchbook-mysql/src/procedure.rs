@@ -7,11 +7,11 @@ use async_trait::async_trait;
 use mysql_async::{Row, Value};
 
 use super::MySql;
-use super::batch::{self, AnswerIndex, Arguments, Back};
+use super::batch::{self, AnswerIndex, Back, ProcedureArguments};
 use super::events::number;
 use super::lease::Lease;
 use super::locks::SCOPES;
-use super::row::Cells;
+use super::row::RowCells;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::NewSession;
@@ -24,7 +24,7 @@ const OVERHEAD: usize = 1024;
 
 /// How the transaction that a call commits was begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Begun {
+pub(super) enum TransactionStart {
     /// The call begins the transaction itself.
     Here,
     /// The caller has begun the transaction.
@@ -36,7 +36,7 @@ pub(super) enum Begun {
     Locked,
 }
 
-impl Begun {
+impl TransactionStart {
     /// Returns the number for a procedure.
     pub(super) fn number(self) -> u8 {
         match self {
@@ -49,7 +49,7 @@ impl Begun {
 
 /// Whether a call enforces the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Room {
+pub(super) enum LimitCheck {
     /// The call enforces the limits as far as that costs nothing, so it may refuse a write that would fit.
     Unknown,
     /// The caller has counted under the same locks that there is room.
@@ -58,13 +58,13 @@ pub(super) enum Room {
 
 /// A row of a procedure's answer.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum ProcedureRow {
     /// The write is committed, and the rows have these last numbers now.
-    Done(Numbers),
+    Done(AssignedNumbers),
     /// The session with this index does not exist.
     Missing { place: usize },
     /// The event with this index is already stored.
-    Duplicate { place: usize, known: StoredEvent },
+    Duplicate { place: usize, known: DuplicateEvent },
     /// The session was created, now or by an earlier attempt.
     Made,
     /// The session's id is taken.
@@ -85,7 +85,7 @@ pub(super) enum Answer {
 
 /// The last numbers of sessions, and the positions in the logs of users and apps, by index.
 #[derive(Debug, Default)]
-pub(super) struct Numbers {
+pub(super) struct AssignedNumbers {
     sessions: HashMap<usize, i64>,
     pub(super) users: HashMap<usize, i64>,
     pub(super) apps: HashMap<usize, i64>,
@@ -93,7 +93,7 @@ pub(super) struct Numbers {
 
 /// An event that is already stored.
 #[derive(Debug)]
-pub(super) struct StoredEvent {
+pub(super) struct DuplicateEvent {
     seq: i64,
     text: String,
     hash: Vec<u8>,
@@ -106,16 +106,18 @@ pub(super) struct StoredEvent {
 impl Creations for MySql {
     async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {
         if !new.metadata.is_empty() || new.id_scope == IdScope::App {
-            return self.create_locked(new, token, &[Room::Unknown, Room::Counted]).await;
+            return self.create_locked(new, token, &[LimitCheck::Unknown, LimitCheck::Counted]).await;
         }
         let mut answers = self.call(batch::creation(new, token)?, Idempotency::Idempotent).await?;
-        if matches!(answers.as_slice(), [Answer::Expired]) {
+        if matches!(answers.as_slice(), [ProcedureRow::Expired]) {
             let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
             self.make_room(&mut lease, &new.key).await?;
-            answers = self.call_on(&mut lease, batch::creation(new, token)?, Begun::Before, Room::Unknown).await?;
+            answers = self
+                .call_on(&mut lease, batch::creation(new, token)?, TransactionStart::Before, LimitCheck::Unknown)
+                .await?;
         }
-        if matches!(answers.as_slice(), [Answer::Full]) {
-            return self.create_locked(new, token, &[Room::Counted]).await;
+        if matches!(answers.as_slice(), [ProcedureRow::Full]) {
+            return self.create_locked(new, token, &[LimitCheck::Counted]).await;
         }
         self.is_made(&new.key, &answers)
     }
@@ -132,15 +134,15 @@ impl Creations for MySql {
 
 impl MySql {
     /// Returns whether a creation has succeeded, according to the procedure's answer.
-    pub(super) fn is_made(&self, key: &SessionKey, answers: &[Answer]) -> Attempt<bool> {
+    pub(super) fn is_made(&self, key: &SessionKey, answers: &[ProcedureRow]) -> Attempt<bool> {
         match answers {
-            [Answer::Made] => Ok(true),
-            [Answer::Taken] => Ok(false),
-            [Answer::Expired] => {
+            [ProcedureRow::Made] => Ok(true),
+            [ProcedureRow::Taken] => Ok(false),
+            [ProcedureRow::Expired] => {
                 let what = format!("{}: an expired session came in the way again", self.connections.place());
                 Err(Failure::new(CommitFate::RolledBack, Error::new(ErrorKind::Unavailable, what)))
             }
-            [Answer::Damaged] => {
+            [ProcedureRow::Damaged] => {
                 let place = self.connections.place();
                 let what =
                     format!("{place}: rows of {key} are there without a session, or a log is ahead of its owner");
@@ -150,24 +152,35 @@ impl MySql {
         }
     }
 
-    pub(super) async fn call(&self, arguments: Arguments, idempotency: Idempotency) -> Attempt<Vec<Answer>> {
+    pub(super) async fn call(
+        &self,
+        arguments: ProcedureArguments,
+        idempotency: Idempotency,
+    ) -> Attempt<Vec<ProcedureRow>> {
         self.check_size(size(&arguments))?;
-        self.call_on(&mut self.connections.lease(idempotency).await?, arguments, Begun::Here, Room::Unknown).await
+        self.call_on(
+            &mut self.connections.lease(idempotency).await?,
+            arguments,
+            TransactionStart::Here,
+            LimitCheck::Unknown,
+        )
+        .await
     }
 
     /// Writes and commits, and leaves the connection without a transaction.
     pub(super) async fn call_on(
         &self,
         lease: &mut Lease<'_>,
-        arguments: Arguments,
-        begun: Begun,
-        room: Room,
-    ) -> Attempt<Vec<Answer>> {
+        arguments: ProcedureArguments,
+        begun: TransactionStart,
+        room: LimitCheck,
+    ) -> Attempt<Vec<ProcedureRow>> {
         self.check_size(size(&arguments))?;
         let sql = self.sql("CALL `{prefix}scratchbook_write_3`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-        let most = |limit: Option<u64>| limit.filter(|limit| room == Room::Unknown && *limit < u64::MAX).map(number);
+        let most =
+            |limit: Option<u64>| limit.filter(|limit| room == LimitCheck::Unknown && *limit < u64::MAX).map(number);
         let mut values: Vec<Value> = arguments.map(Into::into).into();
-        let moment = if begun == Begun::Locked { i64::MIN } else { self.now() };
+        let moment = if begun == TransactionStart::Locked { i64::MIN } else { self.now() };
         values.extend([moment.into(), begun.number().into()]);
         let limits = [Some(self.limits.keys_per_scope), self.limits.events_per_session];
         values.extend(limits.map(|limit| most(limit).unwrap_or(Value::NULL)));
@@ -188,11 +201,11 @@ impl MySql {
 }
 
 /// Returns the size of a command with these arguments.
-fn size(arguments: &Arguments) -> usize {
+fn size(arguments: &ProcedureArguments) -> usize {
     OVERHEAD + arguments.iter().flatten().map(String::len).sum::<usize>()
 }
 
-impl Numbers {
+impl AssignedNumbers {
     /// Returns the row for an event that was just stored.
     pub(super) fn stored(&self, place: &AnswerIndex) -> Result<AppendRow> {
         let last = |numbers: &HashMap<usize, i64>, place: Back| {
@@ -207,7 +220,7 @@ impl Numbers {
     }
 }
 
-impl StoredEvent {
+impl DuplicateEvent {
     /// Returns the row for a duplicate event. It is the row that was returned when the event was stored.
     pub(super) fn row(self, key: &SessionKey) -> Result<AppendRow> {
         let Self { seq, text, hash, user, app } = self;
@@ -236,22 +249,22 @@ fn sequence(numbers: &str) -> Option<HashMap<usize, i64>> {
     numbers.split(',').map(one).collect()
 }
 
-pub(super) fn answer(row: Row) -> Result<Answer> {
-    let mut cells = Cells::from(row);
+pub(super) fn answer(row: Row) -> Result<ProcedureRow> {
+    let mut cells = RowCells::from(row);
     let place = || "an answer to a write".to_owned();
     let (what, at, count) = (cells.text(0, place)?, cells.integer(1, place)?, cells.integer(2, place)?);
     // Indexes count from 1.
     let at = usize::try_from(at).unwrap_or_default().wrapping_sub(1);
     Ok(match what.as_str() {
-        "done" => Answer::Done(Numbers {
+        "done" => ProcedureRow::Done(AssignedNumbers {
             sessions: numbers(cells.optional_text(3, place)?)?,
             users: numbers(cells.optional_text(5, place)?)?,
             apps: numbers(cells.optional_text(6, place)?)?,
         }),
-        "missing" => Answer::Missing { place: at },
-        "known" => Answer::Duplicate {
+        "missing" => ProcedureRow::Missing { place: at },
+        "known" => ProcedureRow::Duplicate {
             place: at,
-            known: StoredEvent {
+            known: DuplicateEvent {
                 seq: count,
                 text: cells.text(3, || format!("the event {count} of a session"))?,
                 hash: cells.bytes(4),
@@ -259,14 +272,14 @@ pub(super) fn answer(row: Row) -> Result<Answer> {
                 app: cells.integer(6, place)?,
             },
         },
-        "made" => Answer::Made,
-        "taken" => Answer::Taken,
-        "expired" => Answer::Expired,
-        "full" => Answer::Full,
-        "damaged" => Answer::Damaged,
-        "found" => Answer::Locked { seq: count },
-        "count" => Answer::Count { scope: SCOPES.get(at).copied().unwrap_or(Scope::App), keys: count },
-        "own" | "theirs" | "shared" => Answer::Key {
+        "made" => ProcedureRow::Made,
+        "taken" => ProcedureRow::Taken,
+        "expired" => ProcedureRow::Expired,
+        "full" => ProcedureRow::Full,
+        "damaged" => ProcedureRow::Damaged,
+        "found" => ProcedureRow::Locked { seq: count },
+        "count" => ProcedureRow::Count { scope: SCOPES.get(at).copied().unwrap_or(Scope::App), keys: count },
+        "own" | "theirs" | "shared" => ProcedureRow::Key {
             scope: match what.as_str() {
                 "own" => Scope::Session,
                 "theirs" => Scope::User,

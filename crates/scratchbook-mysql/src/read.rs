@@ -7,7 +7,7 @@ use mysql_async::{Row, Value};
 
 use super::MySql;
 use super::events::{self, Picked};
-use super::row::Cells;
+use super::row::RowCells;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::query::{EventQuery, StateQuery};
 use scratchbook_core::plan::sql::rows;
@@ -105,7 +105,7 @@ async fn session(key: &SessionKey, rows: Vec<Row>) -> Result<Option<Session>> {
     let (mut head, mut logs, mut events) = (None, LogPositions::default(), Vec::new());
     for (count, row) in rows.into_iter().enumerate() {
         yield_between_rows(count).await;
-        let mut cells = Cells::from(row);
+        let mut cells = RowCells::from(row);
         match cells.integer(0, whole)? {
             SESSION => {
                 let of_row = times_and_metadata(&mut cells, whole)?;
@@ -126,7 +126,7 @@ async fn session(key: &SessionKey, rows: Vec<Row>) -> Result<Option<Session>> {
             }
         }
     }
-    let Some((seq, micros, Described { made, bytes, expires, metadata })) = head else {
+    let Some((seq, micros, SessionDescription { made, bytes, expires, metadata })) = head else {
         return Ok(None);
     };
     events.sort_unstable_by_key(|event| event.seq);
@@ -137,7 +137,7 @@ async fn session(key: &SessionKey, rows: Vec<Row>) -> Result<Option<Session>> {
 }
 
 /// The contents of the second and third column of a session's row.
-pub(super) struct Described {
+pub(super) struct SessionDescription {
     /// The time of creation, in microseconds since 1970.
     pub(super) made: i64,
     pub(super) bytes: u64,
@@ -147,7 +147,7 @@ pub(super) struct Described {
 }
 
 /// Reads [`TIMES_AND_TITLE`] and labels.
-pub(super) fn times_and_metadata(cells: &mut Cells, of: impl Fn() -> String) -> Result<Described> {
+pub(super) fn times_and_metadata(cells: &mut RowCells, of: impl Fn() -> String) -> Result<SessionDescription> {
     let (name, labels) = (cells.text(1, &of)?, cells.optional_text(2, &of)?);
     let mut parts = name.splitn(4, ' ');
     let mut number = || {
@@ -157,11 +157,11 @@ pub(super) fn times_and_metadata(cells: &mut Cells, of: impl Fn() -> String) -> 
     let mut present = || number()?.ok_or_else(|| rows::damaged(of()));
     let (made, bytes) = (present()?, rows::number(present()?, &of)?);
     let expires = number()?.map(seconds_of_micros);
-    Ok(Described { made, bytes, expires, metadata: rows::metadata(parts.next(), labels.as_deref(), of)? })
+    Ok(SessionDescription { made, bytes, expires, metadata: rows::metadata(parts.next(), labels.as_deref(), of)? })
 }
 
 /// Adds a row of state to its map.
-pub(super) fn insert(values: &mut ScopeMap, scope: Scope, owner: &[&str], mut cells: Cells) -> Result<()> {
+pub(super) fn insert(values: &mut ScopeMap, scope: Scope, owner: &[&str], mut cells: RowCells) -> Result<()> {
     let name = cells.text(1, || format!("a key of {}", owner.join("/")))?;
     let text = cells.text(2, || format!("the value of key '{}' of {}", scope.key(&name), owner.join("/")))?;
     rows::insert(values, scope, owner, &name, &text)

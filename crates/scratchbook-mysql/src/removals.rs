@@ -7,7 +7,7 @@ use mysql_async::Value;
 
 use super::MySql;
 use super::lease::Lease;
-use super::row::{Cells, address};
+use super::row::{RowCells, address};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::{Removal, RemovalKind, SessionKey};
@@ -114,7 +114,7 @@ impl MySql {
         let Some(row) = locked.into_iter().next() else {
             return Ok(false);
         };
-        let last = Cells::from(row).integer(0, || format!("the session {key}"))?;
+        let last = RowCells::from(row).integer(0, || format!("the session {key}"))?;
         for table in OF_SESSION {
             self.delete(lease, table, "WHERE app_name = ? AND user_id = ? AND session_id = ?", &address).await?;
         }
@@ -125,7 +125,7 @@ impl MySql {
 
     async fn ids(&self, lease: &mut Lease<'_>, sql: &str, address: &[Value]) -> Attempt<BTreeSet<String>> {
         let rows = lease.rows(&self.sql(sql), address.to_vec()).await?;
-        let ids = rows.into_iter().map(|row| Cells::from(row).text(0, || "the id of a session".to_owned()));
+        let ids = rows.into_iter().map(|row| RowCells::from(row).text(0, || "the id of a session".to_owned()));
         Ok(ids.collect::<Result<_>>()?)
     }
 
@@ -213,7 +213,7 @@ impl MySql {
 }
 
 /// Reads a removal from a row of the feed.
-pub(super) fn removal(app: &str, cells: &mut Cells) -> Result<Removal> {
+pub(super) fn removal(app: &str, cells: &mut RowCells) -> Result<Removal> {
     let place = || format!("a removal in the feed of {app}");
     let (user, session, kind) = (cells.text(3, place)?, cells.text(4, place)?, cells.text(8, place)?);
     let (count, time) =

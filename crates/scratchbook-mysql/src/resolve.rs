@@ -7,9 +7,9 @@ use super::MySql;
 use super::batch;
 use super::growth::growth;
 use super::lease::Lease;
-use super::locks::{Lock, Target, keep_out};
-use super::procedure::{Answer, Begun, Room, strange};
-use super::row::{Cells, address};
+use super::locks::{Lock, LockTarget, keep_out};
+use super::procedure::{LimitCheck, ProcedureRow, TransactionStart, strange};
+use super::row::{RowCells, address};
 use super::state::position;
 use super::unique_ids::{CreationStart, NewKey};
 use async_trait::async_trait;
@@ -25,11 +25,12 @@ use scratchbook_database::{AppendRow, Attempt, Idempotency, NewAppend, ResolvedW
 #[async_trait]
 impl ResolvedWrites for MySql {
     async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
-        match self.append_in(new, Room::Unknown).await? {
+        match self.append_in(new, LimitCheck::Unknown).await? {
             Some(appended) => Ok(appended),
-            None => {
-                self.append_in(new, Room::Counted).await?.ok_or_else(|| strange("no room where it was counted").into())
-            }
+            None => self
+                .append_in(new, LimitCheck::Counted)
+                .await?
+                .ok_or_else(|| strange("no room where it was counted").into()),
         }
     }
 
@@ -38,10 +39,10 @@ impl ResolvedWrites for MySql {
         let (scopes, shared) = locked_and_shared(changes.map(|change| (change.scope, change.name.as_str())));
         let made = batch::making(&new.key, (new.created, new.expires), new.events.iter(), token)?;
         let key = NewKey { key: &new.key, scope: new.id_scope, token };
-        for room in [Room::Unknown, Room::Counted] {
+        for room in [LimitCheck::Unknown, LimitCheck::Counted] {
             let reads = match room {
-                Room::Unknown => new.reads().into_iter().collect(),
-                Room::Counted => shared.clone(),
+                LimitCheck::Unknown => new.reads().into_iter().collect(),
+                LimitCheck::Counted => shared.clone(),
             };
             let whole = new.reads_scopes().collect();
             let lock = Lock { made: made.clone(), event: None, reads, whole, room };
@@ -54,11 +55,11 @@ impl ResolvedWrites for MySql {
     }
 
     async fn put_resolved(&self, of: &StateOwner, new: &PreparedState, author: &str, time: f64) -> Attempt<u64> {
-        for room in [Room::Unknown, Room::Counted] {
+        for room in [LimitCheck::Unknown, LimitCheck::Counted] {
             let names = |change: &KeyChange| (change.scope, change.name.clone());
             let reads: Vec<_> = match room {
-                Room::Unknown => new.reads().map(names).collect(),
-                Room::Counted => new.changes.iter().map(names).collect(),
+                LimitCheck::Unknown => new.reads().map(names).collect(),
+                LimitCheck::Counted => new.changes.iter().map(names).collect(),
             };
             let reads: Vec<_> = reads.iter().map(|(scope, name)| (*scope, name.as_str())).collect();
             let lock = Lock { made: None, event: None, reads, whole: new.reads_scopes().collect(), room };
@@ -76,29 +77,29 @@ impl MySql {
     pub(super) async fn append_counted(&self, new: &NewAppend) -> Attempt<AppendRow> {
         let (prepared, options) = (new.event.prepared.clone(), AppendOptions::default());
         let new = Unresolved { key: new.key.clone(), prepared, options };
-        let appended = self.append_in(&new, Room::Counted).await?;
+        let appended = self.append_in(&new, LimitCheck::Counted).await?;
         Ok(appended.ok_or_else(|| strange("no room where it was counted"))?.0)
     }
 
     /// Appends an event. Returns `None` if the keys have to be counted first.
-    async fn append_in(&self, new: &Unresolved, room: Room) -> Attempt<Option<(AppendRow, Event)>> {
+    async fn append_in(&self, new: &Unresolved, room: LimitCheck) -> Attempt<Option<(AppendRow, Event)>> {
         let Unresolved { key, prepared, options } = new;
-        let target = Target::session(key);
+        let target = LockTarget::session(key);
         let names = |change: &'_ KeyChange| (change.scope, change.name.clone());
         let reads: Vec<_> = match room {
-            Room::Unknown => prepared.reads(options).map(names).collect(),
-            Room::Counted => prepared.changes.iter().map(names).collect(),
+            LimitCheck::Unknown => prepared.reads(options).map(names).collect(),
+            LimitCheck::Counted => prepared.changes.iter().map(names).collect(),
         };
         let reads: Vec<_> = reads.iter().map(|(scope, name)| (*scope, name.as_str())).collect();
         let whole = prepared.reads_scopes(options).collect();
         let lock = Lock { made: None, event: Some(&prepared.event.id), reads, whole, room };
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let scopes: Vec<_> = prepared.changes.iter().map(|change| change.scope).collect();
-        let answers = self.lock(&mut lease, &target, &lock, &scopes, Begun::Here).await?;
+        let answers = self.lock(&mut lease, &target, &lock, &scopes, TransactionStart::Here).await?;
         let Some((seq, found)) = target.found(&lock.reads, &answers)? else {
             let row = match answers.into_iter().next() {
-                Some(Answer::Missing { .. }) => AppendRow::NoSession,
-                Some(Answer::Duplicate { known, .. }) => known.row(key)?,
+                Some(ProcedureRow::Missing { .. }) => AppendRow::NoSession,
+                Some(ProcedureRow::Duplicate { known, .. }) => known.row(key)?,
                 _ => return Err(strange("nothing for an append").into()),
             };
             return Ok(Some((row, prepared.event.clone())));
@@ -116,7 +117,7 @@ impl MySql {
             Err(refusal) => return Err(self.refuse(lease, &target, refusal).await),
         };
         let append = NewAppend { key: key.clone(), event: NewEvent::new(resolved)? };
-        if room == Room::Counted {
+        if room == LimitCheck::Counted {
             let limits = &prepared.limits;
             let fits = limits.check_seq(seq + 1);
             let fits = fits.and_then(|()| growth(&lock.reads, &answers).add(&append.event.changes, limits));
@@ -131,10 +132,10 @@ impl MySql {
             return Ok(Some((AppendRow::NoSession, prepared.event.clone())));
         }
         let (arguments, places) = batch::appends(&[&append])?;
-        let answers = self.call_on(&mut lease, arguments, Begun::Locked, room).await?;
+        let answers = self.call_on(&mut lease, arguments, TransactionStart::Locked, room).await?;
         match (answers.as_slice(), places.as_slice()) {
-            ([Answer::Done(numbers)], [place]) => Ok(Some((numbers.stored(place)?, append.event.prepared.event))),
-            ([Answer::Full], _) => Ok(None),
+            ([ProcedureRow::Done(numbers)], [place]) => Ok(Some((numbers.stored(place)?, append.event.prepared.event))),
+            ([ProcedureRow::Full], _) => Ok(None),
             _ => Err(strange("no number for an event under its lock").into()),
         }
     }
@@ -146,7 +147,7 @@ impl MySql {
         let address = address(key);
         let row = lease.rows(&self.sql(sql), address.to_vec()).await?.into_iter().next();
         let place = || format!("the session {key}");
-        Ok(row.map(|row| Cells::from(row).integer(0, place)).transpose()?)
+        Ok(row.map(|row| RowCells::from(row).integer(0, place)).transpose()?)
     }
 
     /// Creates a session. Returns `None` if the keys have to be counted first.
@@ -157,7 +158,7 @@ impl MySql {
         scopes: &[Scope],
         resolve: impl FnOnce(Found) -> std::result::Result<N, Refusal>,
     ) -> Attempt<Option<bool>> {
-        let target = Target::session(new.key);
+        let target = LockTarget::session(new.key);
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let answers = self.lock_new(&mut lease, new, lock, scopes).await?;
         let Some((_, found)) = target.found(&lock.reads, &answers)? else {
@@ -172,14 +173,14 @@ impl MySql {
 
     /// Creates a session that may exceed a limit, or that has a title or labels, which are written into an existing
     /// row.
-    pub(super) async fn create_locked(&self, new: &NewSession, token: &str, rooms: &[Room]) -> Attempt<bool> {
+    pub(super) async fn create_locked(&self, new: &NewSession, token: &str, rooms: &[LimitCheck]) -> Attempt<bool> {
         let changes = new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
         let (scopes, shared) = locked_and_shared(changes.map(|change| (change.scope, change.name.as_str())));
         let events = new.events.iter().map(|event| &event.prepared);
         let made = batch::making(&new.key, (new.created, new.expires), events, token)?;
         let key = NewKey { key: &new.key, scope: new.id_scope, token };
         for room in rooms {
-            let reads = if *room == Room::Counted { shared.clone() } else { Vec::new() };
+            let reads = if *room == LimitCheck::Counted { shared.clone() } else { Vec::new() };
             let lock = Lock { made: made.clone(), event: None, reads, whole: Vec::new(), room: *room };
             if let Some(is_made) = self.create_in(&key, &lock, &scopes, |_| Ok(new)).await? {
                 return Ok(is_made);
@@ -195,23 +196,23 @@ impl MySql {
         new: &NewKey<'_>,
         lock: &Lock<'_>,
         scopes: &[Scope],
-    ) -> Attempt<Vec<Answer>> {
-        let target = Target::session(new.key);
+    ) -> Attempt<Vec<ProcedureRow>> {
+        let target = LockTarget::session(new.key);
         let begun = match self.begin_new(lease, new).await? {
             CreationStart::Begun(begun) => begun,
             CreationStart::Answered(answer) => return Ok(vec![answer]),
         };
         let answers = self.lock(lease, &target, lock, scopes, begun).await?;
-        if !matches!(answers.as_slice(), [Answer::Expired]) {
+        if !matches!(answers.as_slice(), [ProcedureRow::Expired]) {
             return Ok(answers);
         }
         // The transaction is over, and so is the lock on the id.
         match self.begin_new(lease, new).await? {
             CreationStart::Answered(answer) => return Ok(vec![answer]),
-            CreationStart::Begun(Begun::Here) => drop(self.make_room(lease, new.key).await?),
+            CreationStart::Begun(TransactionStart::Here) => drop(self.make_room(lease, new.key).await?),
             CreationStart::Begun(_) => drop(self.remove_expired_on(lease, new.key).await?),
         }
-        self.lock(lease, &target, lock, scopes, Begun::Before).await
+        self.lock(lease, &target, lock, scopes, TransactionStart::Before).await
     }
 
     async fn create_on(
@@ -219,10 +220,10 @@ impl MySql {
         mut lease: Lease<'_>,
         new: &NewSession,
         lock: &Lock<'_>,
-        answers: &[Answer],
+        answers: &[ProcedureRow],
         token: &str,
     ) -> Attempt<Option<bool>> {
-        if lock.room == Room::Counted {
+        if lock.room == LimitCheck::Counted {
             let (mut growth, mut seen) = (growth(&lock.reads, answers), HashSet::new());
             // The session's own keys were counted when it was prepared.
             let shared = |change: &&TextChange| change.scope != Scope::Session;
@@ -237,8 +238,8 @@ impl MySql {
             self.set_fields(&mut lease, &new.key, &new.metadata, new.expires).await?;
         }
         let arguments = batch::creation(new, token)?;
-        let answers = self.call_on(&mut lease, arguments, Begun::WithSession, lock.room).await?;
-        if matches!(answers.as_slice(), [Answer::Full]) {
+        let answers = self.call_on(&mut lease, arguments, TransactionStart::WithSession, lock.room).await?;
+        if matches!(answers.as_slice(), [ProcedureRow::Full]) {
             return Ok(None);
         }
         self.is_made(&new.key, &answers).map(Some)
@@ -254,7 +255,7 @@ impl MySql {
         time: f64,
     ) -> Attempt<u64> {
         let reads = changes.iter().map(|change| (change.scope, change.name.as_str())).collect();
-        let lock = Lock { made: None, event: None, reads, whole: Vec::new(), room: Room::Counted };
+        let lock = Lock { made: None, event: None, reads, whole: Vec::new(), room: LimitCheck::Counted };
         let copy = |c: &TextChange| TextChange { scope: c.scope, name: c.name.clone(), value: c.value.clone() };
         let resolve = |_: &Found| Ok(changes.iter().map(copy).collect());
         let position = self.put_in(of, &lock, resolve, limits, author, time).await?;
@@ -270,22 +271,22 @@ impl MySql {
         author: &str,
         time: f64,
     ) -> Attempt<Option<u64>> {
-        let target = Target { app: of.app_name(), user: of.user_id().unwrap_or_default(), session: None };
+        let target = LockTarget { app: of.app_name(), user: of.user_id().unwrap_or_default(), session: None };
         let mut lease = self.connections.lease(Idempotency::NotIdempotent).await?;
-        let answers = self.lock(&mut lease, &target, lock, &[of.scope()], Begun::Here).await?;
+        let answers = self.lock(&mut lease, &target, lock, &[of.scope()], TransactionStart::Here).await?;
         let found = target.found(&lock.reads, &answers)?;
         let (_, found) = found.ok_or_else(|| strange("nothing for a change"))?;
         let resolved = match resolve(&found) {
             Ok(resolved) => resolved,
             Err(refusal) => return Err(self.refuse(lease, &target, refusal).await),
         };
-        if lock.room == Room::Counted {
+        if lock.room == LimitCheck::Counted {
             let fits = growth(&lock.reads, &answers).add(&resolved, limits);
             keep_out(&mut lease, fits).await?;
         }
         let arguments = batch::state(of, &resolved, author, time)?;
-        let answers = self.call_on(&mut lease, arguments, Begun::Before, lock.room).await?;
-        if matches!(answers.as_slice(), [Answer::Full]) {
+        let answers = self.call_on(&mut lease, arguments, TransactionStart::Before, lock.room).await?;
+        if matches!(answers.as_slice(), [ProcedureRow::Full]) {
             return Ok(None);
         }
         Ok(Some(position(&answers)?))

@@ -9,7 +9,7 @@ use super::MySql;
 use super::batch::json;
 use super::events::{number, sql_limit};
 use super::lease::Lease;
-use super::row::{Cells, address};
+use super::row::{RowCells, address};
 use scratchbook_core::error::Result;
 use scratchbook_core::json;
 use scratchbook_core::plan::sql::rows;
@@ -28,7 +28,7 @@ impl Retention for MySql {
              WHERE expire_time <= ? ORDER BY expire_time LIMIT ?";
         let rows = self.read(sql, vec![self.now().into(), sql_limit(limit)]).await?;
         let key = |row| {
-            let (mut cells, place) = (Cells::from(row), || "a session that has expired".to_owned());
+            let (mut cells, place) = (RowCells::from(row), || "a session that has expired".to_owned());
             stored_key(&cells.text(0, place)?, &cells.text(1, place)?, &cells.text(2, place)?)
         };
         Ok(rows.into_iter().map(key).collect::<Result<_>>()?)
@@ -113,7 +113,7 @@ impl Retention for MySql {
             return Ok(0);
         };
         let place = || format!("the row of {}/{}", owner.app_name(), owner.user_id().unwrap_or_default());
-        let position = rows::number(Cells::from(row).integer(0, place)?, place)?;
+        let position = rows::number(RowCells::from(row).integer(0, place)?, place)?;
         // Changes after the log's last position are not pruned.
         let before = number(before.min(position + 1));
         let mark = self.sql(&format!(
@@ -140,7 +140,7 @@ impl Retention for MySql {
              ) AS old WHERE feed_position < 0";
         let rows = self.read(sql, values.clone()).await?;
         let place = || "an app with old removals".to_owned();
-        let apps = rows.into_iter().map(|row| Cells::from(row).text(0, place)).collect::<Result<Vec<_>>>()?;
+        let apps = rows.into_iter().map(|row| RowCells::from(row).text(0, place)).collect::<Result<Vec<_>>>()?;
         for app in apps {
             // After this, all old removals have a position in the feed, so the last deleted position can be recorded.
             self.number_all(&app).await?;
@@ -172,7 +172,7 @@ impl MySql {
         lease.renew();
         let found = lease.rows(&find, values).await?;
         let change = |row| {
-            let (mut cells, place) = (Cells::from(row), || "a change in a log".to_owned());
+            let (mut cells, place) = (RowCells::from(row), || "a change in a log".to_owned());
             Ok((cells.integer(0, place)?, cells.text(1, place)?))
         };
         let found = found.into_iter().map(change).collect::<Result<Vec<_>>>()?;
@@ -205,7 +205,7 @@ impl MySql {
             self.sql("SELECT seq FROM `{prefix}initial_states` WHERE app_name = ? AND user_id = ? AND session_id = ?");
         let row = lease.rows(&sql, address(key).to_vec()).await?.into_iter().next();
         let place = || format!("the state where {key} begins");
-        Ok(row.map(|row| rows::number(Cells::from(row).integer(0, place)?, place)).transpose()?)
+        Ok(row.map(|row| rows::number(RowCells::from(row).integer(0, place)?, place)).transpose()?)
     }
 
     /// Deletes old records of removals that have a position in the feed.
@@ -219,7 +219,7 @@ impl MySql {
         lease.begin().await?;
         let mut old = Vec::new();
         for row in lease.rows(&sql, values).await? {
-            let mut cells = Cells::from(row);
+            let mut cells = RowCells::from(row);
             let [app, user, session] = [cells.text(0, place)?, cells.text(1, place)?, cells.text(2, place)?];
             old.push((app, user, session, cells.integer(3, place)?));
         }

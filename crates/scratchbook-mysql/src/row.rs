@@ -7,15 +7,15 @@ use scratchbook_core::plan::sql::rows::damaged;
 use scratchbook_core::session::SessionKey;
 
 /// The columns of a row.
-pub(super) struct Cells(Vec<Value>);
+pub(super) struct RowCells(Vec<Value>);
 
-impl From<Row> for Cells {
+impl From<Row> for RowCells {
     fn from(row: Row) -> Self {
         Self(row.unwrap())
     }
 }
 
-impl Cells {
+impl RowCells {
     /// Reads a text that is not NULL.
     pub(super) fn text(&mut self, column: usize, place: impl Fn() -> String) -> Result<String> {
         self.optional_text(column, &place)?.ok_or_else(|| damaged(place()))

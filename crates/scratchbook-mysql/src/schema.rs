@@ -14,7 +14,7 @@ use super::lease::Lease;
 use super::migrating::{
     HISTORY, Migrating, NEWEST, PROCEDURES, SchemaState, embedded, history, lacking, lost_procedures, names,
 };
-use super::row::Cells;
+use super::row::RowCells;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::plan::migrate::{Migration, MigrationRun};
 use scratchbook_database::{Attempt, CommitFate, Failure, Idempotency, Migrate};
@@ -169,7 +169,7 @@ const LOCK: &str = "CONCAT('scratchbook.', SHA1(CONCAT(DATABASE(), '.', ?)))";
 async fn lock(lease: &mut Lease<'_>, prefix: &str, wait: Duration, place: &str) -> Attempt<()> {
     let values = vec![Value::from(prefix), wait.as_secs().max(1).into()];
     let rows = lease.rows(&format!("SELECT GET_LOCK({LOCK}, ?)"), values).await?;
-    let got = rows.into_iter().next().map(|row| Cells::from(row).integer(0, || "a lock".to_owned()));
+    let got = rows.into_iter().next().map(|row| RowCells::from(row).integer(0, || "a lock".to_owned()));
     if got.transpose()? == Some(1) {
         return Ok(());
     }
@@ -198,7 +198,7 @@ async fn seen(lease: &mut Lease<'_>, prefix: &str, place: &str) -> Attempt<Schem
     }
     let sql = format!("SELECT COALESCE(MAX(version), 0) FROM {}", history(prefix));
     let rows = lease.rows(&sql, Vec::new()).await?;
-    let version = rows.into_iter().next().map(|row| Cells::from(row).integer(0, || history(prefix))).transpose()?;
+    let version = rows.into_iter().next().map(|row| RowCells::from(row).integer(0, || history(prefix))).transpose()?;
     let version = i32::try_from(version.unwrap_or_default()).unwrap_or(i32::MAX);
     if version > NEWEST {
         let what = format!("its tables have version {version}, this build knows up to {NEWEST}");

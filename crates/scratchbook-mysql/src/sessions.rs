@@ -9,8 +9,8 @@ use super::MySql;
 use super::batch::json;
 use super::events::{Picked, sql_limit};
 use super::lease::Lease;
-use super::read::{self, Described, TIMES_AND_TITLE};
-use super::row::{Cells, address};
+use super::read::{self, SessionDescription, TIMES_AND_TITLE};
+use super::row::{RowCells, address};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::query::{ListPosition, ListQuery};
 use scratchbook_core::plan::sql::rows::{described, metadata, number, stored_key};
@@ -61,7 +61,7 @@ impl Sessions for MySql {
         let sql = "SELECT user_id FROM `{prefix}sessions` FORCE INDEX (sessions_by_id)
              WHERE app_name = ? AND id = ? AND (expire_time IS NULL OR expire_time > ?) LIMIT 2";
         let rows = self.read(sql, vec![app.into(), session.into(), self.now().into()]).await?;
-        let user = |row| Cells::from(row).text(0, || format!("the user of a session {session} of {app}"));
+        let user = |row| RowCells::from(row).text(0, || format!("the user of a session {session} of {app}"));
         Ok(rows.into_iter().map(user).collect::<Result<_>>()?)
     }
 
@@ -123,13 +123,13 @@ impl MySql {
         lease: &mut Lease<'_>,
         key: &SessionKey,
         columns: &str,
-    ) -> Attempt<Option<Cells>> {
+    ) -> Attempt<Option<RowCells>> {
         let sql = self.sql(&format!(
             "SELECT {columns} FROM `{{prefix}}sessions`
              WHERE app_name = ? AND user_id = ? AND id = ? AND (expire_time IS NULL OR expire_time > ?) FOR UPDATE"
         ));
         let rows = lease.rows(&sql, [&address(key)[..], &[self.now().into()]].concat()).await?;
-        Ok(rows.into_iter().next().map(Cells::from))
+        Ok(rows.into_iter().next().map(RowCells::from))
     }
 
     /// Updates a session in a transaction, which is rolled back if the update is refused. Returns `false` if the
@@ -231,7 +231,7 @@ fn picked(app_name: &str, keys: Option<String>, now: i64) -> Picked {
 /// A session's row on a page.
 struct ListedRow {
     seq: u64,
-    described: Described,
+    described: SessionDescription,
 }
 
 fn response(page: Vec<(ListPosition, Session)>, token: Option<String>) -> ListSessionsResponse {
@@ -239,7 +239,7 @@ fn response(page: Vec<(ListPosition, Session)>, token: Option<String>) -> ListSe
 }
 
 fn place(app_name: &str, row: Row) -> Result<(ListPosition, ListedRow)> {
-    let (mut cells, unnamed) = (Cells::from(row), || format!("a session of {app_name:?}"));
+    let (mut cells, unnamed) = (RowCells::from(row), || format!("a session of {app_name:?}"));
     let (user_id, session_id) = (cells.text(3, unnamed)?, cells.text(4, unnamed)?);
     let of = || format!("the session {app_name}/{user_id}/{session_id}");
     let described = read::times_and_metadata(&mut cells, of)?;
@@ -261,7 +261,7 @@ fn sessions(app_name: &str, query: &ListQuery, rows: Vec<Row>) -> Result<Vec<(Li
             places.push(place(app_name, row)?);
             continue;
         }
-        let mut cells = Cells::from(row);
+        let mut cells = RowCells::from(row);
         let (user, session) = (cells.text(3, unnamed)?, cells.text(4, unnamed)?);
         match part {
             Some(OWN) => {
@@ -283,7 +283,7 @@ fn sessions(app_name: &str, query: &ListQuery, rows: Vec<Row>) -> Result<Vec<(Li
         let user = users.get(&at.user_id).cloned().unwrap_or_default();
         let logs = LogPositions::new(user_logs.get(&at.user_id).copied().unwrap_or_default(), app_log);
         let own = own.remove(&(at.user_id.clone(), at.session_id.clone())).unwrap_or_default();
-        let Described { made, bytes, expires, metadata } = of_row;
+        let SessionDescription { made, bytes, expires, metadata } = of_row;
         let session = described(key, StateMap::new(own, user, app.clone()), (made, at.micros), seq);
         let session = session.with_stored_bytes(bytes).with_log_positions(logs);
         Ok((at, session.with_metadata(metadata).with_expire_time(expires)))

@@ -7,9 +7,9 @@ use serde_json::Map;
 use super::MySql;
 use super::batch;
 use super::events::sql_limit;
-use super::procedure::{Answer, Numbers, strange};
+use super::procedure::{AssignedNumbers, ProcedureRow, strange};
 use super::read::{UNION, add_state, insert};
-use super::row::Cells;
+use super::row::RowCells;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::query::StateQuery;
@@ -32,7 +32,7 @@ impl States for MySql {
         let rows = self.read(sql, values).await?;
         let mut state = ScopeMap::new();
         for row in rows {
-            insert(&mut state, scope, &address, Cells::from(row))?;
+            insert(&mut state, scope, &address, RowCells::from(row))?;
         }
         Ok(state.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect())
     }
@@ -46,7 +46,7 @@ impl States for MySql {
         time: f64,
     ) -> Attempt<u64> {
         let answers = self.call(batch::state(owner, changes, author, time)?, Idempotency::NotIdempotent).await?;
-        if matches!(answers.as_slice(), [Answer::Full]) {
+        if matches!(answers.as_slice(), [ProcedureRow::Full]) {
             return self.put_counted(owner, changes, limits, author, time).await;
         }
         Ok(position(&answers)?)
@@ -78,7 +78,7 @@ impl States for MySql {
         let more = rows.len() > config.page_size;
         let mut page = ScopeMap::new();
         for row in rows.into_iter().take(config.page_size) {
-            insert(&mut page, scope, &address, Cells::from(row))?;
+            insert(&mut page, scope, &address, RowCells::from(row))?;
         }
         let values: Map<_, _> = page.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect();
         let next = values.keys().next_back().filter(|_| more).cloned();
@@ -87,8 +87,8 @@ impl States for MySql {
 }
 
 /// Returns the position of a change to the state of one owner.
-pub(super) fn position(answers: &[Answer]) -> Result<u64> {
-    let [Answer::Done(Numbers { users, apps, .. })] = answers else {
+pub(super) fn position(answers: &[ProcedureRow]) -> Result<u64> {
+    let [ProcedureRow::Done(AssignedNumbers { users, apps, .. })] = answers else {
         return Err(strange("no position"));
     };
     let position = users.get(&0).or_else(|| apps.get(&0)).ok_or_else(|| strange("no position"))?;

@@ -5,7 +5,7 @@ use mysql_async::{Row, Value};
 
 use super::MySql;
 use super::events::{number, sql_limit};
-use super::row::Cells;
+use super::row::RowCells;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::stored_key;
@@ -74,11 +74,11 @@ impl StateLogs for MySql {
 }
 
 fn change(owner: &StateOwner, scope: Scope, row: Row) -> Result<StateChange> {
-    change_of(owner, scope, &mut Cells::from(row), 0)
+    change_of(owner, scope, &mut RowCells::from(row), 0)
 }
 
 /// Reads a change from [`COLUMNS`], the first of which is column `first`.
-pub(super) fn change_of(owner: &StateOwner, scope: Scope, cells: &mut Cells, first: usize) -> Result<StateChange> {
+pub(super) fn change_of(owner: &StateOwner, scope: Scope, cells: &mut RowCells, first: usize) -> Result<StateChange> {
     let (app, user) = (owner.app_name(), owner.user_id().unwrap_or_default());
     let log = || format!("the log of {app}/{user}");
     let (position, name) = (rows::number(cells.integer(first, log)?, log)?, cells.text(first + 1, log)?);

@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 
 use super::MySql;
 use super::lease::Lease;
-use super::procedure::{Answer, Begun};
+use super::procedure::{ProcedureRow, TransactionStart};
 use scratchbook_core::session::{IdScope, SessionKey};
 use scratchbook_database::Attempt;
 
@@ -23,9 +23,9 @@ pub(super) struct NewKey<'a> {
 /// The start of a creation.
 pub(super) enum CreationStart {
     /// The creation continues. The value tells whether its transaction has begun.
-    Begun(Begun),
+    Begun(TransactionStart),
     /// The creation has ended with this answer.
-    Answered(Answer),
+    Answered(ProcedureRow),
 }
 
 impl MySql {
@@ -34,7 +34,7 @@ impl MySql {
     /// no other kind of writer takes it, so it can come before the locks of sessions.
     pub(super) async fn begin_new(&self, lease: &mut Lease<'_>, new: &NewKey<'_>) -> Attempt<CreationStart> {
         if new.scope == IdScope::User {
-            return Ok(CreationStart::Begun(Begun::Here));
+            return Ok(CreationStart::Begun(TransactionStart::Here));
         }
         let [app, user, session] = [new.key.app_name(), new.key.user_id(), new.key.session_id()];
         lease.begin().await?;
@@ -46,7 +46,7 @@ impl MySql {
         let address = [app, session, user].map(Value::from);
         let values = [&address[..], &[self.now().into()]].concat();
         if lease.rows(&self.sql(others), values).await?.is_empty() {
-            return Ok(CreationStart::Begun(Begun::Before));
+            return Ok(CreationStart::Begun(TransactionStart::Before));
         }
         // An earlier attempt may have created the session. Afterwards another user may have created one with the same
         // id, without requiring that the id is unique.
@@ -54,7 +54,7 @@ impl MySql {
             WHERE app_name = ? AND id = ? AND user_id = ? AND token = ?";
         let is_ours = !lease.rows(&self.sql(own), [&address[..], &[new.token.into()]].concat()).await?.is_empty();
         lease.rollback().await?;
-        Ok(CreationStart::Answered(if is_ours { Answer::Made } else { Answer::Taken }))
+        Ok(CreationStart::Answered(if is_ours { ProcedureRow::Made } else { ProcedureRow::Taken }))
     }
 }
 

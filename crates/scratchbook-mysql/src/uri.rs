@@ -31,7 +31,7 @@ pub(super) fn read_uri(uri: &str) -> Result<(DatabaseUri, DatabaseOptions)> {
 }
 
 /// The address of a database and the user.
-pub(super) struct Target {
+pub(super) struct DatabaseAddress {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) user: Option<String>,
@@ -42,7 +42,7 @@ pub(super) struct Target {
     pub(super) place: String,
 }
 
-impl Target {
+impl DatabaseAddress {
     pub(super) fn new(uri: DatabaseUri, options: &DatabaseOptions) -> Result<Self> {
         let place = uri.to_string();
         let invalid = |what: &str| Error::invalid(format!("{place}: {what}; the form is {FORM}"));
@@ -92,11 +92,11 @@ fn split_port(server: &str) -> Option<(&str, u16)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Target, read_uri};
+    use super::{DatabaseAddress, read_uri};
 
-    fn target(uri: &str) -> scratchbook_core::error::Result<Target> {
+    fn target(uri: &str) -> scratchbook_core::error::Result<DatabaseAddress> {
         let (uri, options) = read_uri(uri)?;
-        Target::new(uri, &options)
+        DatabaseAddress::new(uri, &options)
     }
 
     #[test]

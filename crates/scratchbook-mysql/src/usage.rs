@@ -6,7 +6,7 @@ use mysql_async::Value;
 use super::MySql;
 use super::events::number;
 use super::lease::Lease;
-use super::row::{Cells, address};
+use super::row::{RowCells, address};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::damaged;
@@ -79,7 +79,7 @@ impl MySql {
     async fn read_usage(&self, sql: &str, values: Vec<Value>) -> Attempt<Usage> {
         let row = self.read(sql, values).await?.into_iter().next();
         let place = || "the size of what is stored".to_owned();
-        let cells = Cells::from(row.ok_or_else(|| damaged(place()))?);
+        let cells = RowCells::from(row.ok_or_else(|| damaged(place()))?);
         let number = |column| -> Result<u64> { rows::number(cells.integer(column, place)?, place) };
         Ok(Usage { bytes: number(0)?, sessions: number(1)?, artifacts: number(2)? })
     }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use tokio_postgres::types::ToSql;
 
 use super::Postgres;
-use super::lease::Step;
+use super::lease::BoundStatement;
 use super::locks::{lock_number, param};
 use super::read::column;
 use scratchbook_core::artifact::ArtifactVersion;
@@ -25,8 +25,8 @@ impl Artifacts for Postgres {
         // A concurrent save of the same name waits here and then sees the version before its own. Saves of two names
         // with the same lock number also wait for each other. This is rare and harmless.
         let steps = [
-            Step::new(expired, [param(&app), &user, &session, &now]),
-            Step::new(&self.statements.lock, [param(&lock)]),
+            BoundStatement::new(expired, [param(&app), &user, &session, &now]),
+            BoundStatement::new(&self.statements.lock, [param(&lock)]),
         ];
         let answers = lease.begin_with(&steps).await?;
         if let Some(row) = answers.first().and_then(|expired| expired.first()) {

@@ -9,11 +9,11 @@ use scratchbook_core::session::StateOwner;
 use scratchbook_core::state::Scope;
 
 /// The owner of a key: app, user and session. The last two are empty if they do not apply.
-pub(super) type Owner<'a> = [&'a str; 3];
+pub(super) type OwnerColumns<'a> = [&'a str; 3];
 
 /// The changes of one statement, in columns.
 #[derive(Debug, Default)]
-pub(super) struct Changes<'a> {
+pub(super) struct ChangeColumns<'a> {
     /// The row of `written` that each change belongs to.
     ords: Vec<i64>,
     scopes: Vec<&'static str>,
@@ -21,11 +21,11 @@ pub(super) struct Changes<'a> {
     slots: Vec<i64>,
     keys: Vec<&'a str>,
     values: Vec<Option<&'a str>>,
-    known: HashMap<(Scope, Owner<'a>, &'a str), i64>,
+    known: HashMap<(Scope, OwnerColumns<'a>, &'a str), i64>,
 }
 
-impl<'a> Changes<'a> {
-    pub(super) fn add(&mut self, ord: i64, [app, user, session]: Owner<'a>, changes: &'a [TextChange]) {
+impl<'a> ChangeColumns<'a> {
+    pub(super) fn add(&mut self, ord: i64, [app, user, session]: OwnerColumns<'a>, changes: &'a [TextChange]) {
         for change in changes {
             let owner = match change.scope {
                 Scope::Session => [app, user, session],
@@ -50,6 +50,6 @@ impl<'a> Changes<'a> {
 }
 
 /// Returns the owner of keys that do not belong to a session.
-pub(super) fn owner(owner: &StateOwner) -> Owner<'_> {
+pub(super) fn owner(owner: &StateOwner) -> OwnerColumns<'_> {
     [owner.app_name(), owner.user_id().unwrap_or_default(), ""]
 }

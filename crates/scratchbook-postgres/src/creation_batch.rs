@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use tokio_postgres::types::ToSql;
 
 use super::Postgres;
-use super::lease::Step;
+use super::lease::BoundStatement;
 use super::read::column;
 use scratchbook_core::session::RunningHash;
 use scratchbook_database::{Attempt, NewCreation};
@@ -15,11 +15,11 @@ impl Postgres {
     pub(super) async fn create_all(&self, batch: &[&NewCreation]) -> Attempt<Vec<bool>> {
         let mut sorted = batch.to_vec();
         sorted.sort_by(|a, b| a.session.key.cmp(&b.session.key));
-        let columns = Columns::new(&sorted);
+        let columns = SessionColumns::new(&sorted);
         let statements = &self.statements;
         let steps = [
-            Step::new(&statements.insert_sessions, columns.rows()),
-            Step::new(&statements.fill_sessions, columns.contents()),
+            BoundStatement::new(&statements.insert_sessions, columns.rows()),
+            BoundStatement::new(&statements.fill_sessions, columns.contents()),
         ];
         let answers = self.connections.lease().await?.transaction(&steps).await?;
         let mut made = HashSet::with_capacity(batch.len());
@@ -35,7 +35,7 @@ impl Postgres {
 
 /// The sessions of a batch in columns, sorted by address, and their keys.
 #[derive(Default)]
-struct Columns<'a> {
+struct SessionColumns<'a> {
     apps: Vec<&'a str>,
     users: Vec<&'a str>,
     ids: Vec<&'a str>,
@@ -54,7 +54,7 @@ struct Columns<'a> {
     values: Vec<Option<&'a str>>,
 }
 
-impl<'a> Columns<'a> {
+impl<'a> SessionColumns<'a> {
     fn new(sorted: &[&'a NewCreation]) -> Self {
         let mut columns = Self::default();
         for (NewCreation { session: new, token }, ord) in sorted.iter().zip(1..) {

@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use async_trait::async_trait;
 use tokio_postgres::types::ToSql;
 
-use super::changes::Changes;
-use super::events::Events;
+use super::changes::ChangeColumns;
+use super::events::EventColumns;
 use super::growth::KeyLimit;
-use super::lease::{Lease, Step};
-use super::locks::{Owner, lock_number, param};
+use super::lease::{BoundStatement, Lease};
+use super::locks::{KeyOwner, lock_number, param};
 use super::read::column;
 use super::{Postgres, error};
 use scratchbook_core::error::Error;
@@ -74,7 +74,7 @@ impl Postgres {
         if scope == IdScope::App {
             // This is the first lock of the transaction, and no other kind of writer takes it, so it can come before
             // the locks of sessions.
-            steps.push(Step::new(&self.statements.lock, [param(&lock)]));
+            steps.push(BoundStatement::new(&self.statements.lock, [param(&lock)]));
         }
         steps.push(self.inserting(&row, &address));
         let inserted = lease.begin_with(&steps).await?;
@@ -94,12 +94,12 @@ impl Postgres {
         Ok(was_expired && is_new(lease.all(&[self.inserting(row, &address)]).await?))
     }
 
-    fn inserting<'p>(&'p self, row: &'p SessionRow<'p>, address: &'p [&'p str; 3]) -> Step<'p> {
+    fn inserting<'p>(&'p self, row: &'p SessionRow<'p>, address: &'p [&'p str; 3]) -> BoundStatement<'p> {
         let params = row.params(address);
         match row.scope {
-            IdScope::User => Step::new(&self.statements.insert_session, params),
+            IdScope::User => BoundStatement::new(&self.statements.insert_session, params),
             IdScope::App => {
-                Step::new(&self.statements.insert_unique_session, [&params[..], &[param(&row.now)]].concat())
+                BoundStatement::new(&self.statements.insert_unique_session, [&params[..], &[param(&row.now)]].concat())
             }
         }
     }
@@ -138,7 +138,7 @@ impl Postgres {
             self.check_shared_growth(lease, new, &events).await?;
         }
         let (app, user, session) = (new.key.app_name(), new.key.user_id(), new.key.session_id());
-        let (mut changes, mut columns) = (Changes::default(), Events::default());
+        let (mut changes, mut columns) = (ChangeColumns::default(), EventColumns::default());
         let begin = RunningHash::start(&new.key);
         let start = begin.as_bytes().as_slice();
         let (mut running, mut hashes) = (begin, Vec::with_capacity(events.len()));
@@ -169,7 +169,7 @@ impl Postgres {
 
     /// Checks the limit on shared keys. The session's own keys were counted when it was prepared.
     async fn check_shared_growth(&self, lease: &Lease<'_>, new: &NewSession, events: &[&NewEvent]) -> Attempt<()> {
-        let owner = Owner::of_session(&new.key);
+        let owner = KeyOwner::of_session(&new.key);
         let of_events = events.iter().flat_map(|event| &event.changes);
         let scopes = new.shared.iter().chain(of_events).map(|change| change.scope).chain([Scope::User]);
         lease.all(&owner.locks(self, scopes)).await?;

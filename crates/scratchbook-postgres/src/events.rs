@@ -6,10 +6,10 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::changes::Changes;
+use super::changes::ChangeColumns;
 use super::growth::KeyLimit;
 use super::hashes::running;
-use super::heads::{Answered, Expected};
+use super::heads::{Answered, ExpectedHead};
 use super::lease::Lease;
 use super::read::column;
 use super::{Postgres, error};
@@ -92,7 +92,7 @@ impl Postgres {
         &self,
         lease: &Lease<'_>,
         sorted: &[&NewAppend],
-        expected: Option<Vec<Expected>>,
+        expected: Option<Vec<ExpectedHead>>,
         limit: KeyLimit,
         end: AppendEnd,
     ) -> Attempt<Vec<Option<AppendRow>>> {
@@ -112,7 +112,7 @@ impl Postgres {
         let mut heads: Vec<_> = sorted.iter().map(|append| Answered { append, before: None, stored: None }).collect();
         if let Some(expected) = expected {
             arrays.text_hashes.clear();
-            for (Expected { sent, before }, head) in expected.into_iter().zip(&mut heads) {
+            for (ExpectedHead { sent, before }, head) in expected.into_iter().zip(&mut heads) {
                 arrays.text_hashes.push(sent);
                 head.before = before;
             }
@@ -167,13 +167,13 @@ fn answer(row: &Row, append: &NewAppend) -> Result<Option<AppendRow>> {
 /// The batch in columns, sorted by session.
 #[derive(Default)]
 struct Arrays<'a> {
-    changes: Changes<'a>,
+    changes: ChangeColumns<'a>,
     /// A number for each session; events of one session have the same number.
     places: Vec<i64>,
     apps: Vec<&'a str>,
     users: Vec<&'a str>,
     sessions: Vec<&'a str>,
-    events: Events<'a>,
+    events: EventColumns<'a>,
     micros: Vec<i64>,
     /// The owners of shared keys: app and user in columns, sorted.
     user_apps: Vec<&'a str>,
@@ -240,7 +240,7 @@ impl<'a> Arrays<'a> {
 
 /// Events in columns.
 #[derive(Default)]
-pub(super) struct Events<'a> {
+pub(super) struct EventColumns<'a> {
     ids: Vec<&'a str>,
     hashes: Vec<&'a [u8]>,
     invocations: Vec<&'a str>,
@@ -249,7 +249,7 @@ pub(super) struct Events<'a> {
     texts: Vec<&'a str>,
 }
 
-impl<'a> Events<'a> {
+impl<'a> EventColumns<'a> {
     pub(super) fn add(&mut self, new: &'a NewEvent) {
         let event = &new.prepared.event;
         self.ids.push(&event.id);

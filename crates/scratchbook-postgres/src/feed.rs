@@ -33,7 +33,7 @@ struct Window {
 }
 
 /// The part of a window that one statement has read.
-struct Part {
+struct WindowPart {
     to: String,
     now: String,
     /// The last position that was read; `None` if the whole window was read.
@@ -79,7 +79,13 @@ impl Feeds for Postgres {
 }
 
 impl Postgres {
-    async fn read_window(&self, owner: &StateOwner, window: &Window, limit: usize, room: RowRoom) -> Attempt<Part> {
+    async fn read_window(
+        &self,
+        owner: &StateOwner,
+        window: &Window,
+        limit: usize,
+        room: RowRoom,
+    ) -> Attempt<WindowPart> {
         let (app, user) = (owner.app_name(), owner.user_id());
         let from = match window.place.taken {
             usize::MAX => window.place.position.saturating_add(1),
@@ -95,7 +101,7 @@ impl Postgres {
         let params: [&(dyn tokio_postgres::types::ToSql + Sync); 8] =
             [&app, &user, &window.from, &window.to, &from, &rows, &i64::MAX, &now];
         let rows = self.read_within(statement, &params, room, |_| true).await?;
-        Ok(Part::new(app, rows)?)
+        Ok(WindowPart::new(app, rows)?)
     }
 
     /// Returns the id of the database, which is read once.
@@ -140,7 +146,7 @@ impl Window {
         Ok(())
     }
 
-    fn page(&self, feed: &Feed, part: &Part, limit: usize) -> FeedPage {
+    fn page(&self, feed: &Feed, part: &WindowPart, limit: usize) -> FeedPage {
         let within = |place: FeedPlace| feed.cursor(&format!("{}/{}/{place}", self.from, part.to));
         let at_end = || feed.cursor(&part.to);
         let (mut place, mut entries, mut left) = (FeedPlace { taken: 0, ..self.place }, Vec::new(), part.commits.len());
@@ -164,7 +170,7 @@ impl Window {
     }
 }
 
-impl Part {
+impl WindowPart {
     fn new(app: &str, rows: Vec<Row>) -> Result<Self> {
         let mut part =
             Self { to: String::new(), now: String::new(), last: None, is_too_old: false, commits: Vec::new() };

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::Postgres;
 use super::creations::SessionRow;
-use super::lease::Step;
+use super::lease::BoundStatement;
 use super::locks::param;
 use super::past::FoldColumns;
 use super::read::column;
@@ -31,7 +31,7 @@ impl Forks for Postgres {
         let statements = &self.statements.fork;
         let lease = self.connections.lease().await?;
         let now = self.now();
-        let locks = [Step::new(&statements.lock, [param(&app), &user, &source, &now])];
+        let locks = [BoundStatement::new(&statements.lock, [param(&app), &user, &source, &now])];
         let locked = lease.begin_with(&locks).await?.pop().unwrap_or_default();
         let of = || format!("the session {key}");
         let row = locked.first().ok_or_else(|| no_session(key))?;

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use super::Postgres;
 use super::lease::Lease;
-use super::locks::{Owner, Wanted, param};
+use super::locks::{KeyOwner, KeysToRead, param};
 use super::read::column;
 use scratchbook_core::plan::growth::Growth;
 use scratchbook_core::plan::limits::Limits;
@@ -42,13 +42,13 @@ impl Postgres {
     pub(super) async fn check_growth(
         &self,
         lease: &Lease<'_>,
-        owner: &Owner<'_>,
+        owner: &KeyOwner<'_>,
         limits: &Limits,
         writes: &[&[TextChange]],
     ) -> Attempt<()> {
         let changes = || writes.iter().flat_map(|changes| changes.iter());
         let names: HashSet<_> = changes().map(|change| (change.scope, change.name.as_str())).collect();
-        let wanted = Wanted::new(names.into_iter(), std::iter::empty());
+        let wanted = KeysToRead::new(names.into_iter(), std::iter::empty());
         let steps: Vec<_> = wanted.steps(owner, &self.statements.resolve).collect();
         let rows = lease.all(&steps).await?.pop().unwrap_or_default();
         let mut growth = Growth::default();
@@ -64,7 +64,7 @@ impl Postgres {
         Ok(())
     }
 
-    async fn count_keys(&self, lease: &Lease<'_>, owner: &Owner<'_>, scope: Scope) -> Attempt<u64> {
+    async fn count_keys(&self, lease: &Lease<'_>, owner: &KeyOwner<'_>, scope: Scope) -> Attempt<u64> {
         let statements = &self.statements.resolve;
         let rows = match scope {
             Scope::Session => lease.query(&statements.count_own, &[&owner.app, &owner.user, &owner.session]).await?,

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::Postgres;
-use super::lease::{Lease, Step};
+use super::lease::{BoundStatement, Lease};
 use super::locks::param;
 use super::read::{column, sql_limit};
 use scratchbook_core::error::Result;
@@ -35,7 +35,7 @@ impl Hashes for Postgres {
         let statements = &self.statements.hashes;
         let (any_time, count) = (i64::MIN, sql_limit(limit));
         let lease: Lease<'_> = self.connections.lease().await?;
-        let locks = [Step::new(&statements.lock, [param(&app), &user, &session, &any_time])];
+        let locks = [BoundStatement::new(&statements.lock, [param(&app), &user, &session, &any_time])];
         let locked = lease.begin_with(&locks).await?.pop().unwrap_or_default();
         let Some(row) = locked.first() else {
             return Ok(0);

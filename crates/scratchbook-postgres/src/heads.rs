@@ -17,12 +17,12 @@ const MOST: usize = 4096;
 /// The running hashes of sessions after the last append of this process.
 #[derive(Debug, Default)]
 pub(super) struct Heads {
-    known: Mutex<HashMap<SessionKey, Head>>,
+    known: Mutex<HashMap<SessionKey, SessionHead>>,
 }
 
 /// The running hash of a session up to the event with this number.
 #[derive(Clone, Copy, Debug)]
-struct Head {
+struct SessionHead {
     seq: u64,
     hash: RunningHash,
     /// Whether nobody else has appended between the last two appends of this process.
@@ -31,7 +31,7 @@ struct Head {
 
 /// What is sent for an event, and the running hash that its session is expected to have before the batch.
 #[derive(Debug)]
-pub(super) struct Expected {
+pub(super) struct ExpectedHead {
     /// The hash of the event's text. If the session's running hash is known, that running hash, the event's number and
     /// the running hash after the event follow.
     pub(super) sent: Vec<u8>,
@@ -49,7 +49,7 @@ pub(super) struct Answered<'a> {
 impl Heads {
     /// Returns what is expected of each event of a batch, which is sorted by session. Returns `None` if a session that
     /// has several events is not known.
-    pub(super) fn expect(&self, sorted: &[&NewAppend]) -> Option<Vec<Expected>> {
+    pub(super) fn expect(&self, sorted: &[&NewAppend]) -> Option<Vec<ExpectedHead>> {
         let known = self.known();
         let mut events = Vec::with_capacity(sorted.len());
         for session in sorted.chunk_by(|a, b| a.key == b.key) {
@@ -67,7 +67,7 @@ impl Heads {
                     sent.extend_from_slice(&after.seq.to_be_bytes());
                     sent.extend_from_slice(after.hash.as_bytes());
                 }
-                events.push(Expected { sent, before: head.map(|head| head.hash) });
+                events.push(ExpectedHead { sent, before: head.map(|head| head.hash) });
             }
         }
         Some(events)
@@ -86,7 +86,7 @@ impl Heads {
                 continue;
             };
             let is_ours = known.get(&append.key).is_some_and(|head| head.hash == hash);
-            let mut head = Head { seq: 0, hash, is_ours };
+            let mut head = SessionHead { seq: 0, hash, is_ours };
             for Answered { append, stored, .. } in session {
                 head = stored.map_or(head, |seq| head.next(seq, append));
             }
@@ -96,12 +96,12 @@ impl Heads {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<SessionKey, Head>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<SessionKey, SessionHead>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Head {
+impl SessionHead {
     /// Returns the running hash after the next event.
     fn next(self, seq: u64, append: &NewAppend) -> Self {
         let prepared = &append.event.prepared;

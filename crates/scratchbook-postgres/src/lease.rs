@@ -31,12 +31,12 @@ pub(super) struct Lease<'a> {
 }
 
 /// A statement with its parameters.
-pub(super) struct Step<'a> {
+pub(super) struct BoundStatement<'a> {
     statement: &'a Statement,
     params: Vec<&'a (dyn ToSql + Sync)>,
 }
 
-impl<'a> Step<'a> {
+impl<'a> BoundStatement<'a> {
     pub(super) fn new(statement: &'a Statement, params: impl Into<Vec<&'a (dyn ToSql + Sync)>>) -> Self {
         Self { statement, params: params.into() }
     }
@@ -104,7 +104,7 @@ impl Lease<'_> {
 
     /// Runs statements one after the other in one round trip. Returns the first failure, because the later ones only
     /// say that the transaction has already failed.
-    pub(super) async fn all(&self, steps: &[Step<'_>]) -> Attempt<Vec<Vec<Row>>> {
+    pub(super) async fn all(&self, steps: &[BoundStatement<'_>]) -> Attempt<Vec<Vec<Row>>> {
         let (client, deadline) = (self.client()?, self.deadline());
         // All statements are prepared before the first one runs. Otherwise a statement that is not prepared yet would
         // be sent after the later ones.
@@ -115,7 +115,7 @@ impl Lease<'_> {
     }
 
     /// Begins a transaction and runs statements in it, in one round trip.
-    pub(super) async fn begin_with(&self, steps: &[Step<'_>]) -> Attempt<Vec<Vec<Row>>> {
+    pub(super) async fn begin_with(&self, steps: &[BoundStatement<'_>]) -> Attempt<Vec<Vec<Row>>> {
         try_join_all(steps.iter().map(|step| self.prepared(step.statement))).await?;
         let (begun, ran) = join(self.begin(), self.all(steps)).await;
         begun?;
@@ -124,7 +124,7 @@ impl Lease<'_> {
 
     /// Runs statements as a transaction, all in one round trip. This is safe, because the commit of a failed
     /// transaction rolls it back.
-    pub(super) async fn transaction(&self, steps: &[Step<'_>]) -> Attempt<Vec<Vec<Row>>> {
+    pub(super) async fn transaction(&self, steps: &[BoundStatement<'_>]) -> Attempt<Vec<Vec<Row>>> {
         try_join_all(steps.iter().map(|step| self.prepared(step.statement))).await?;
         let (begun, ran, committed) = join3(self.begin(), self.all(steps), self.commit()).await;
         begun?;

@@ -81,7 +81,7 @@ use scratchbook_database::{Attempt, Backend, Connect, DatabaseOptions, DatabaseS
 
 use connection::Connections;
 use heads::Heads;
-use lease::Step;
+use lease::BoundStatement;
 use listen::ListenerState;
 use statements::{Statement, Statements};
 
@@ -209,7 +209,7 @@ impl Connect for Postgres {
 
     async fn check_writable(&self) -> Attempt<()> {
         let lease = self.connections.lease().await?;
-        let steps = self.statements.try_write.each_ref().map(|statement| Step::new(statement, []));
+        let steps = self.statements.try_write.each_ref().map(|statement| BoundStatement::new(statement, []));
         // The transaction is rolled back when the connection is returned.
         lease.begin_with(&steps).await.map(drop)
     }

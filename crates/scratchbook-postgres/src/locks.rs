@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::Postgres;
-use super::lease::{Lease, Step};
+use super::lease::{BoundStatement, Lease};
 use super::read::column;
 use super::statements::Resolves;
 use scratchbook_core::error::{Error, KeyWriter, Result};
@@ -22,14 +22,14 @@ pub(super) fn param<T: ToSql + Sync>(value: &T) -> &(dyn ToSql + Sync) {
 }
 
 /// The keys to read, in columns, and the scopes whose keys are all read.
-pub(super) struct Wanted<'a> {
+pub(super) struct KeysToRead<'a> {
     keys: Vec<(Scope, &'a str)>,
     whole: Vec<Scope>,
     scopes: Vec<&'static str>,
     names: Vec<&'a str>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> KeysToRead<'a> {
     pub(super) fn new(keys: impl Iterator<Item = (Scope, &'a str)>, whole: impl Iterator<Item = Scope>) -> Self {
         let keys: Vec<_> = keys.collect();
         let (scopes, names) = keys.iter().map(|(scope, name)| (scope.as_str(), *name)).unzip();
@@ -39,16 +39,16 @@ impl<'a> Wanted<'a> {
     /// Returns the statements that read the keys: first the named ones, then those of each whole scope.
     pub(super) fn steps<'s>(
         &'s self,
-        owner: &'s Owner<'_>,
+        owner: &'s KeyOwner<'_>,
         statements: &'s Resolves,
-    ) -> impl Iterator<Item = Step<'s>> {
+    ) -> impl Iterator<Item = BoundStatement<'s>> {
         let params = [param(&owner.app), &owner.user, &owner.session, &self.scopes, &self.names];
         let whole = self.whole.iter().map(|scope| owner.all_of(*scope, statements));
-        std::iter::once(Step::new(&statements.keys, params)).chain(whole)
+        std::iter::once(BoundStatement::new(&statements.keys, params)).chain(whole)
     }
 
     /// Adds the keys that were read: their values, and where they were last written.
-    pub(super) fn found(&self, owner: &Owner<'_>, answers: &[Vec<Row>], found: &mut Found) -> Result<()> {
+    pub(super) fn found(&self, owner: &KeyOwner<'_>, answers: &[Vec<Row>], found: &mut Found) -> Result<()> {
         let [keys, of_scopes @ ..] = answers else {
             return Err(Error::internal("a statement was not answered"));
         };
@@ -66,7 +66,7 @@ impl<'a> Wanted<'a> {
     }
 
     /// Records which of the keys have a value.
-    pub(super) fn present(&self, owner: &Owner<'_>, rows: &[Row], growth: &mut Growth<'a>) -> Result<()> {
+    pub(super) fn present(&self, owner: &KeyOwner<'_>, rows: &[Row], growth: &mut Growth<'a>) -> Result<()> {
         for row in rows {
             let (scope, name) = self.key(owner, row)?;
             if column::<Option<&str>>(row, 1, || owner.place(scope, name))?.is_some() {
@@ -76,7 +76,7 @@ impl<'a> Wanted<'a> {
         Ok(())
     }
 
-    fn key(&self, owner: &Owner<'_>, row: &Row) -> Result<(Scope, &'a str)> {
+    fn key(&self, owner: &KeyOwner<'_>, row: &Row) -> Result<(Scope, &'a str)> {
         let number: i64 = column(row, 0, || format!("a key of {}/{}", owner.app, owner.user))?;
         let key = usize::try_from(number - 1).ok().and_then(|index| self.keys.get(index));
         key.copied().ok_or_else(|| Error::internal("a key that was not asked for"))
@@ -84,13 +84,13 @@ impl<'a> Wanted<'a> {
 }
 
 /// The owner of keys. The session's id is empty if the keys do not belong to a session.
-pub(super) struct Owner<'a> {
+pub(super) struct KeyOwner<'a> {
     pub(super) app: &'a str,
     pub(super) user: &'a str,
     pub(super) session: &'a str,
 }
 
-impl<'a> Owner<'a> {
+impl<'a> KeyOwner<'a> {
     pub(super) fn of_session(key: &'a SessionKey) -> Self {
         Self { app: key.app_name(), user: key.user_id(), session: key.session_id() }
     }
@@ -101,16 +101,23 @@ impl<'a> Owner<'a> {
 
     /// Returns the statements that lock the owners of keys in these scopes, the user before the app. They insert
     /// missing owners.
-    pub(super) fn locks<'s>(&'s self, store: &'s Postgres, scopes: impl Iterator<Item = Scope>) -> Vec<Step<'s>> {
+    pub(super) fn locks<'s>(
+        &'s self,
+        store: &'s Postgres,
+        scopes: impl Iterator<Item = Scope>,
+    ) -> Vec<BoundStatement<'s>> {
         let (mut of_user, mut of_app) = (None, None);
         for scope in scopes {
             match scope {
                 Scope::User => {
-                    let lock = || Step::new(&store.statements.delete.lock_user, [param(&self.app), &self.user]);
+                    let lock =
+                        || BoundStatement::new(&store.statements.delete.lock_user, [param(&self.app), &self.user]);
                     of_user.get_or_insert_with(lock);
                 }
                 Scope::App => {
-                    of_app.get_or_insert_with(|| Step::new(&store.statements.resolve.lock_app, [param(&self.app)]));
+                    of_app.get_or_insert_with(|| {
+                        BoundStatement::new(&store.statements.resolve.lock_app, [param(&self.app)])
+                    });
                 }
                 Scope::Session | Scope::Temp => {}
             }
@@ -119,16 +126,16 @@ impl<'a> Owner<'a> {
     }
 
     /// Returns the statement that locks a session and reads what an update changes.
-    pub(super) fn fields<'s>(&'s self, store: &'s Postgres, now: &'s i64) -> Step<'s> {
-        Step::new(&store.statements.list.lock, [param(&self.app), &self.user, &self.session, now])
+    pub(super) fn fields<'s>(&'s self, store: &'s Postgres, now: &'s i64) -> BoundStatement<'s> {
+        BoundStatement::new(&store.statements.list.lock, [param(&self.app), &self.user, &self.session, now])
     }
 
     /// Returns the statement that reads all keys of a scope.
-    fn all_of<'s>(&'s self, scope: Scope, statements: &'s Resolves) -> Step<'s> {
+    fn all_of<'s>(&'s self, scope: Scope, statements: &'s Resolves) -> BoundStatement<'s> {
         match scope {
-            Scope::Session => Step::new(&statements.all_own, [param(&self.app), &self.user, &self.session]),
-            Scope::User => Step::new(&statements.all_of_user, [param(&self.app), &self.user]),
-            _ => Step::new(&statements.all_of_app, [param(&self.app)]),
+            Scope::Session => BoundStatement::new(&statements.all_own, [param(&self.app), &self.user, &self.session]),
+            Scope::User => BoundStatement::new(&statements.all_of_user, [param(&self.app), &self.user]),
+            _ => BoundStatement::new(&statements.all_of_app, [param(&self.app)]),
         }
     }
 
@@ -148,11 +155,13 @@ impl<'a> Owner<'a> {
     pub(super) async fn refused(&self, lease: &Lease<'_>, statements: &Resolves, refusal: Refusal) -> Attempt<Error> {
         let places: Vec<_> = refusal.keys().map(|written| (written.scope.as_str(), sql_place(written))).collect();
         let steps = refusal.keys().zip(&places).map(|(written, (scope, place))| match written.scope {
-            Scope::Session => Step::new(&statements.event_writer, [param(&self.app), &self.user, &self.session, place]),
-            Scope::User => {
-                Step::new(&statements.log_writer, [param(&self.app), scope, &self.user, place, &written.name])
+            Scope::Session => {
+                BoundStatement::new(&statements.event_writer, [param(&self.app), &self.user, &self.session, place])
             }
-            _ => Step::new(&statements.log_writer, [param(&self.app), scope, &"", place, &written.name]),
+            Scope::User => {
+                BoundStatement::new(&statements.log_writer, [param(&self.app), scope, &self.user, place, &written.name])
+            }
+            _ => BoundStatement::new(&statements.log_writer, [param(&self.app), scope, &"", place, &written.name]),
         });
         let answers = lease.all(&steps.collect::<Vec<_>>()).await?;
         let mut writers = Vec::with_capacity(answers.len());

@@ -5,7 +5,7 @@ use std::fmt;
 use bytes::BytesMut;
 use tokio_postgres::types::{Format, IsNull, ToSql, Type};
 
-type Sent = Result<IsNull, Box<dyn std::error::Error + Sync + Send>>;
+type ParamResult = Result<IsNull, Box<dyn std::error::Error + Sync + Send>>;
 
 /// A parameter whose `Debug` output is hidden: the driver logs all parameters at debug level.
 pub(super) struct Unshown<'a>(pub(super) &'a (dyn ToSql + Sync));
@@ -17,7 +17,7 @@ impl fmt::Debug for Unshown<'_> {
 }
 
 impl ToSql for Unshown<'_> {
-    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Sent {
+    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> ParamResult {
         self.0.to_sql_checked(ty, out)
     }
 
@@ -27,7 +27,7 @@ impl ToSql for Unshown<'_> {
         true
     }
 
-    fn to_sql_checked(&self, ty: &Type, out: &mut BytesMut) -> Sent {
+    fn to_sql_checked(&self, ty: &Type, out: &mut BytesMut) -> ParamResult {
         self.0.to_sql_checked(ty, out)
     }
 

@@ -8,7 +8,7 @@ use tokio_postgres::types::{FromSql, ToSql};
 
 use super::Postgres;
 use super::lease::Lease;
-use super::statements::Keys;
+use super::statements::KeySelection;
 use scratchbook_core::error::Result;
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::query::{EventQuery, StateQuery, since_bounds};
@@ -44,7 +44,7 @@ impl Postgres {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
         let names = |scope| state.names(scope).map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
         let [of_session, of_user, of_app] = [Scope::Session, Scope::User, Scope::App].map(names);
-        let keys = if of_session.is_some() { Keys::Some } else { Keys::All };
+        let keys = if of_session.is_some() { KeySelection::Some } else { KeySelection::All };
         let [own, of_user, of_app] = [of_session, of_user, of_app].map(Option::unwrap_or_default);
         let Bounds { number, limit, seconds, many, far } = Bounds::new(events);
         let statement = self.statements.session(events, keys);

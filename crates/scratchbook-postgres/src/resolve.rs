@@ -10,8 +10,8 @@ use tokio_postgres::Row;
 use super::creations::NewRow;
 use super::events::AppendEnd;
 use super::growth::KeyLimit;
-use super::lease::{Lease, Step};
-use super::locks::{Owner, Wanted, param};
+use super::lease::{BoundStatement, Lease};
+use super::locks::{KeyOwner, KeysToRead, param};
 use super::read::column;
 use super::sessions::updated;
 use super::state::StateWrite;
@@ -57,16 +57,16 @@ impl ResolvedWrites for Postgres {
 impl Postgres {
     pub(super) async fn append_resolved_by(&self, new: &Unresolved, limit: KeyLimit) -> Attempt<(AppendRow, Event)> {
         let Unresolved { key, prepared, options } = new;
-        let (owner, event) = (Owner::of_session(key), &prepared.event);
+        let (owner, event) = (KeyOwner::of_session(key), &prepared.event);
         let reads = prepared.reads(options).map(|change| (change.scope, change.name.as_str()));
-        let wanted = Wanted::new(reads, prepared.reads_scopes(options));
+        let wanted = KeysToRead::new(reads, prepared.reads_scopes(options));
         let statements = &self.statements.resolve;
         let now = self.now();
         let lock = [param(&owner.app), &owner.user, &owner.session, &now];
-        let mut steps = vec![Step::new(&statements.lock_session, lock)];
+        let mut steps = vec![BoundStatement::new(&statements.lock_session, lock)];
         steps.extend(owner.locks(self, prepared.changes.iter().map(|change| change.scope)));
         let reads = steps.len();
-        steps.push(Step::new(&statements.known, [param(&owner.app), &owner.user, &owner.session, &event.id]));
+        steps.push(BoundStatement::new(&statements.known, [param(&owner.app), &owner.user, &owner.session, &event.id]));
         steps.extend(wanted.steps(&owner, statements));
         steps.extend(prepared.update.iter().map(|_| owner.fields(self, &now)));
         let lease = self.connections.lease().await?;
@@ -131,7 +131,7 @@ impl Postgres {
 
     async fn create_resolved_by(&self, new: &PreparedSession, token: &str, limit: KeyLimit) -> Attempt<bool> {
         let key = &new.key;
-        let (owner, statements) = (Owner::of_session(key), &self.statements.resolve);
+        let (owner, statements) = (KeyOwner::of_session(key), &self.statements.resolve);
         let lease = self.connections.lease().await?;
         // The row of the session does not contain the results of the operations.
         let metadata = TextMetadata::new(new.metadata.clone())?;
@@ -141,7 +141,7 @@ impl Postgres {
             return self.created_before(&lease, key, scope, token).await;
         }
         let changes = new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
-        let wanted = Wanted::new(new.reads().into_iter(), new.reads_scopes());
+        let wanted = KeysToRead::new(new.reads().into_iter(), new.reads_scopes());
         // A creation always locks its user.
         let mut steps = owner.locks(self, changes.map(|change| change.scope).chain([Scope::User]));
         let reads = steps.len();
@@ -165,9 +165,9 @@ impl Postgres {
         time: f64,
         limit: KeyLimit,
     ) -> Attempt<u64> {
-        let (owner, statements) = (Owner::of_state(of), &self.statements.resolve);
+        let (owner, statements) = (KeyOwner::of_state(of), &self.statements.resolve);
         let reads = new.reads().map(|change| (change.scope, change.name.as_str()));
-        let wanted = Wanted::new(reads, new.reads_scopes());
+        let wanted = KeysToRead::new(reads, new.reads_scopes());
         let mut steps = owner.locks(self, [of.scope()].into_iter());
         let reads = steps.len();
         steps.extend(wanted.steps(&owner, statements));

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::Postgres;
-use super::lease::Step;
+use super::lease::BoundStatement;
 use super::locks::param;
 use super::read::{column, sql_limit};
 use scratchbook_core::error::Result;
@@ -36,8 +36,8 @@ impl Retention for Postgres {
         let statements = &self.statements.retention;
         let (now, of) = (self.now(), || format!("the session {key}"));
         let steps = [
-            Step::new(&statements.lock, [param(&app), &user, &session, &now]),
-            Step::new(&statements.base, [param(&app), &user, &session]),
+            BoundStatement::new(&statements.lock, [param(&app), &user, &session, &now]),
+            BoundStatement::new(&statements.base, [param(&app), &user, &session]),
         ];
         let lease = self.connections.lease().await?;
         let answers = lease.begin_with(&steps).await?;
@@ -80,10 +80,10 @@ impl Retention for Postgres {
         let lease = self.connections.lease().await?;
         let (scope, user) = owner.user_id().map_or(("app", ""), |user| ("user", user));
         let lock = match owner.user_id() {
-            Some(_) => Step::new(&statements.lock_user, [param(&app), &user]),
-            None => Step::new(&statements.lock_app, [param(&app)]),
+            Some(_) => BoundStatement::new(&statements.lock_user, [param(&app), &user]),
+            None => BoundStatement::new(&statements.lock_app, [param(&app)]),
         };
-        let steps = [lock, Step::new(&statements.last_position, [param(&app), &scope, &user])];
+        let steps = [lock, BoundStatement::new(&statements.last_position, [param(&app), &scope, &user])];
         let answers = lease.begin_with(&steps).await?;
         let last = answers.get(1).and_then(|last| last.first());
         let Some(last) = last.filter(|_| answers.first().is_some_and(|locked| !locked.is_empty())) else {

@@ -53,7 +53,7 @@ const NAMES: &[&str] = &[
 
 /// Creates, checks or migrates the tables as the options say, and returns the quoted name of their schema.
 pub(super) async fn prepare(connections: &Connections, options: &DatabaseOptions) -> Result<String> {
-    let schema = Schema::find(connections, options).await?;
+    let schema = TablesSchema::find(connections, options).await?;
     match options.migrate {
         Migrate::Off => {}
         Migrate::Check => {
@@ -77,7 +77,7 @@ pub(super) async fn migrate(
     options: &DatabaseOptions,
     run: MigrationRun,
 ) -> Result<Vec<Migration>> {
-    Schema::find(connections, options).await?.migrate(connections, options, run).await
+    TablesSchema::find(connections, options).await?.migrate(connections, options, run).await
 }
 
 async fn lease(connections: &Connections) -> Result<Lease<'_>> {
@@ -95,12 +95,12 @@ fn embedded() -> Result<BTreeMap<i32, refinery_core::Migration>> {
 }
 
 /// The schema that contains, or will contain, the tables.
-struct Schema {
+struct TablesSchema {
     name: String,
     place: String,
 }
 
-impl Schema {
+impl TablesSchema {
     async fn find(connections: &Connections, options: &DatabaseOptions) -> Result<Self> {
         let place = connections.place().to_owned();
         if let Some(name) = &options.schema {

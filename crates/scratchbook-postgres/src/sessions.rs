@@ -8,7 +8,7 @@ use tokio_postgres::types::ToSql;
 
 use super::Postgres;
 use super::lease::Lease;
-use super::locks::Owner;
+use super::locks::KeyOwner;
 use super::read::{column, log_position, metadata, seconds, sql_limit};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::query::{ListPosition, ListQuery};
@@ -61,7 +61,7 @@ impl Sessions for Postgres {
     }
 
     async fn update_session(&self, key: &SessionKey, update: &PreparedUpdate) -> Attempt<bool> {
-        let (owner, now) = (Owner::of_session(key), self.now());
+        let (owner, now) = (KeyOwner::of_session(key), self.now());
         let lease = self.connections.lease().await?;
         let lock = owner.fields(self, &now);
         let locked = lease.begin_with(&[lock]).await?.pop().unwrap_or_default();

@@ -5,10 +5,10 @@ use serde_json::{Map, Value};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::changes::{Changes, owner};
+use super::changes::{ChangeColumns, owner};
 use super::growth::KeyLimit;
 use super::lease::Lease;
-use super::locks::Owner;
+use super::locks::KeyOwner;
 use super::read::{column, sql_limit};
 use super::{Postgres, error};
 use scratchbook_core::error::Result;
@@ -44,7 +44,7 @@ impl States for Postgres {
             Err(failure) if error::is_over_limit(&failure) => {}
             done => return done,
         }
-        let owner = Owner::of_state(of);
+        let owner = KeyOwner::of_state(of);
         lease.begin_with(&owner.locks(self, [of.scope()].into_iter())).await?;
         self.check_growth(&lease, &owner, limits, &[changes]).await?;
         let counted = StateWrite { most_rows: KeyLimit::Counted.most_rows(limits), ..guarded };
@@ -84,7 +84,7 @@ impl Postgres {
             StateOwner::User { .. } => &self.statements.put_user_state,
             StateOwner::App { .. } => &self.statements.put_app_state,
         };
-        let mut columns = Changes::default();
+        let mut columns = ChangeColumns::default();
         columns.add(0, owner(of), changes);
         let [ord, scope, slot, key, value] = columns.params();
         let params = [ord, scope, slot, key, value, &app, &user, author, time, most_rows];

@@ -11,8 +11,8 @@ use tokio_postgres::types::Type;
 use scratchbook_core::plan::query::EventQuery;
 
 use hashes::Hashes;
-use history::{Feeds, Forks, Listens, Pasts, Retention};
-use sessions::Lists;
+use history::{FeedStatements, Forks, Listens, Pasts, Retention};
+use sessions::ListStatements;
 use usage::Usages;
 
 /// Declares the statements of one theme: a struct, and how each of its fields is created.
@@ -103,11 +103,11 @@ statements! {
         past: Pasts = Pasts::new(fill),
         fork: Forks = Forks::new(fill),
         hashes: Hashes = Hashes::new(fill),
-        feed: Feeds = Feeds::new(fill),
+        feed: FeedStatements = FeedStatements::new(fill),
         listen: Listens = Listens::new(fill),
         retention: Retention = Retention::new(fill),
         owners: Owners = Owners::new(fill),
-        list: Lists = Lists::new(fill),
+        list: ListStatements = ListStatements::new(fill),
         user_state: Statement = fill.statement(USER_STATE, &NAMES[..2]),
         app_state: Statement = fill.statement(APP_STATE, &NAMES[..1]),
         user_page: Statement = fill.statement(USER_PAGE, &[TEXT, TEXT, TEXT, TEXT, TEXT, NUMBER]),
@@ -129,7 +129,7 @@ impl Statements {
     }
 
     /// Returns the statement that reads a session with these events, and with all keys or only selected ones.
-    pub(super) fn session(&self, events: EventQuery, keys: Keys) -> &Statement {
+    pub(super) fn session(&self, events: EventQuery, keys: KeySelection) -> &Statement {
         let events = match events {
             EventQuery::None => 0,
             EventQuery::All | EventQuery::After(..) => 1,
@@ -178,7 +178,7 @@ fn none_in(made: &str) -> String {
 
 /// Whether a statement reads all keys of the state or only selected ones.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Keys {
+pub(super) enum KeySelection {
     All = 0,
     Some = 1,
 }

@@ -15,7 +15,7 @@ use scratchbook_database::{DatabaseOptions, TlsMode};
 
 /// Which checks the server's certificate has to pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Check {
+enum CertificateCheck {
     Nothing,
     Chain,
     ChainAndName,
@@ -24,10 +24,10 @@ enum Check {
 pub(super) fn connector(options: &DatabaseOptions) -> Result<MakeRustlsConnect> {
     let check = match options.tls {
         // As in libpq, the chain is checked if authorities are given.
-        TlsMode::Require if options.root_certificate.is_some() => Check::Chain,
-        TlsMode::Disable | TlsMode::Prefer | TlsMode::Require => Check::Nothing,
-        TlsMode::VerifyCa => Check::Chain,
-        TlsMode::VerifyFull => Check::ChainAndName,
+        TlsMode::Require if options.root_certificate.is_some() => CertificateCheck::Chain,
+        TlsMode::Disable | TlsMode::Prefer | TlsMode::Require => CertificateCheck::Nothing,
+        TlsMode::VerifyCa => CertificateCheck::Chain,
+        TlsMode::VerifyFull => CertificateCheck::ChainAndName,
     };
     // The provider is explicit, because rustls panics if the program has no default provider and several candidates.
     let provider = Arc::new(ring::default_provider());
@@ -42,11 +42,11 @@ pub(super) fn connector(options: &DatabaseOptions) -> Result<MakeRustlsConnect> 
 }
 
 fn chain(
-    check: Check,
+    check: CertificateCheck,
     provider: &Arc<CryptoProvider>,
     options: &DatabaseOptions,
 ) -> Result<Option<Arc<WebPkiServerVerifier>>> {
-    if check == Check::Nothing {
+    if check == CertificateCheck::Nothing {
         return Ok(None);
     }
     let roots = Arc::new(roots(options)?);
@@ -75,7 +75,7 @@ fn roots(options: &DatabaseOptions) -> Result<RootCertStore> {
 /// Runs the requested checks. The signatures of the handshake are always checked.
 #[derive(Debug)]
 struct Verifier {
-    check: Check,
+    check: CertificateCheck,
     chain: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
 }
@@ -98,7 +98,7 @@ impl ServerCertVerifier for Verifier {
             // The name is checked last, after the chain was found valid.
             Err(InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) if self.check == Check::Chain => Ok(ServerCertVerified::assertion()),
+            )) if self.check == CertificateCheck::Chain => Ok(ServerCertVerified::assertion()),
             verified => verified,
         }
     }

@@ -22,14 +22,14 @@ pub(crate) struct Interval {
     /// Its number, in intervals since 1970.
     pub(crate) number: u64,
     /// The counts of each app.
-    pub(crate) apps: BTreeMap<String, Counts>,
+    pub(crate) apps: BTreeMap<String, AppCounts>,
     /// The slowest calls, the slowest first.
     pub(crate) slow: Vec<SlowCall>,
 }
 
 /// The counts of an app.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Counts {
+pub(crate) struct AppCounts {
     /// Commits of events and of state.
     pub(crate) appends: u64,
     /// Writes that were refused because of a conflict with another write.
@@ -53,7 +53,7 @@ pub(crate) struct SlowCall {
 
 /// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum CallOutcome {
     Read,
     Appended,
     Conflict,
@@ -62,16 +62,16 @@ pub(crate) enum Outcome {
 
 impl Activity {
     /// Counts a call.
-    pub(crate) fn count(&self, call: &SlowCall, outcome: Outcome) {
+    pub(crate) fn count(&self, call: &SlowCall, outcome: CallOutcome) {
         let mut intervals = self.lock();
         let interval = at(&mut intervals, call.time);
         interval.keep_if_slow(call);
-        if let Some(counts) = interval.of_app(&call.app_name, outcome != Outcome::Read) {
+        if let Some(counts) = interval.of_app(&call.app_name, outcome != CallOutcome::Read) {
             match outcome {
-                Outcome::Read => {}
-                Outcome::Appended => counts.appends += 1,
-                Outcome::Conflict => counts.conflicts += 1,
-                Outcome::Error => counts.errors += 1,
+                CallOutcome::Read => {}
+                CallOutcome::Appended => counts.appends += 1,
+                CallOutcome::Conflict => counts.conflicts += 1,
+                CallOutcome::Error => counts.errors += 1,
             }
         }
     }
@@ -103,7 +103,7 @@ impl Activity {
 }
 
 impl Interval {
-    fn of_app(&mut self, app_name: &str, makes_room: bool) -> Option<&mut Counts> {
+    fn of_app(&mut self, app_name: &str, makes_room: bool) -> Option<&mut AppCounts> {
         if !self.apps.contains_key(app_name) && (!makes_room || self.apps.len() >= APPS) {
             return None;
         }
@@ -148,14 +148,14 @@ mod tests {
     #[test]
     fn calls_are_counted_in_their_interval_for_half_an_hour() {
         let activity = Activity::default();
-        activity.count(&call("shop", 10_000.0, 0.1), Outcome::Appended);
-        activity.count(&call("shop", 10_001.0, 0.1), Outcome::Conflict);
-        activity.count(&call("shop", 10_060.0, 0.1), Outcome::Error);
+        activity.count(&call("shop", 10_000.0, 0.1), CallOutcome::Appended);
+        activity.count(&call("shop", 10_001.0, 0.1), CallOutcome::Conflict);
+        activity.count(&call("shop", 10_060.0, 0.1), CallOutcome::Error);
         let intervals = activity.intervals(10_060.0);
         assert_eq!(intervals.len(), INTERVALS);
         let of = |place: usize| intervals[place].apps.get("shop").copied().unwrap_or_default();
-        assert_eq!(of(INTERVALS - 5), Counts { appends: 1, conflicts: 1, ..Counts::default() });
-        assert_eq!(of(INTERVALS - 1), Counts { errors: 1, ..Counts::default() });
+        assert_eq!(of(INTERVALS - 5), AppCounts { appends: 1, conflicts: 1, ..AppCounts::default() });
+        assert_eq!(of(INTERVALS - 1), AppCounts { errors: 1, ..AppCounts::default() });
         assert!(activity.intervals(13_600.0).iter().all(|interval| interval.apps.is_empty()));
     }
 
@@ -165,7 +165,7 @@ mod tests {
         for second in 0..4_000 {
             for app in 0..100 {
                 let app = format!("app-{app}");
-                activity.count(&call(&app, f64::from(second), f64::from(second % 7)), Outcome::Appended);
+                activity.count(&call(&app, f64::from(second), f64::from(second % 7)), CallOutcome::Appended);
             }
         }
         let kept = activity.lock();
@@ -177,15 +177,15 @@ mod tests {
     #[test]
     fn a_read_of_an_app_without_writes_makes_no_entry() {
         let activity = Activity::default();
-        activity.count(&call("invented", 10.0, 0.1), Outcome::Read);
+        activity.count(&call("invented", 10.0, 0.1), CallOutcome::Read);
         assert!(activity.intervals(10.0).iter().all(|interval| interval.apps.is_empty()));
     }
 
     #[test]
     fn a_clock_that_goes_back_loses_nothing() {
         let activity = Activity::default();
-        activity.count(&call("shop", 1_000.0, 0.1), Outcome::Appended);
-        activity.count(&call("shop", 10.0, 0.1), Outcome::Appended);
+        activity.count(&call("shop", 1_000.0, 0.1), CallOutcome::Appended);
+        activity.count(&call("shop", 10.0, 0.1), CallOutcome::Appended);
         let appends: u64 = activity.intervals(1_000.0).iter().flat_map(|i| i.apps.values()).map(|c| c.appends).sum();
         assert_eq!(appends, 2);
     }

@@ -13,7 +13,7 @@ use crate::access::Access;
 use crate::activity::Activity;
 use crate::answers::{Budget, PAGE_BYTES};
 use crate::apps::Apps;
-use crate::bodies::{BodyState, Room};
+use crate::bodies::{BodyMemory, BodyState};
 use crate::heavy::Heavy;
 use crate::limits::{Lanes, Rates, ServerLimits, Streams};
 use crate::listen::{Certificates, Closing};
@@ -24,11 +24,11 @@ use crate::surface::Surface;
 
 /// The state of the app. Clones share it.
 #[derive(Clone, Debug)]
-pub(crate) struct AppState(Arc<Parts>);
+pub(crate) struct AppState(Arc<AppStateParts>);
 
 /// The parts of the state.
 #[derive(Debug)]
-pub(crate) struct Parts {
+pub(crate) struct AppStateParts {
     pub(crate) store: Store,
     pub(crate) probe: StoreProbe,
     /// Watches of the store's sessions. The watches share their reads of the store.
@@ -40,7 +40,7 @@ pub(crate) struct Parts {
     /// Permits for requests in progress.
     pub(crate) lanes: Arc<Lanes>,
     /// The memory for bodies.
-    pub(crate) room: Arc<Room>,
+    pub(crate) room: Arc<BodyMemory>,
     /// The threads that work on large bodies.
     pub(crate) heavy: Heavy,
     pub(crate) streams: Arc<Streams>,
@@ -62,20 +62,20 @@ pub(crate) struct Parts {
 }
 
 impl AppState {
-    pub(crate) fn new(parts: Parts) -> Self {
+    pub(crate) fn new(parts: AppStateParts) -> Self {
         Self(Arc::new(parts))
     }
 }
 
 impl Deref for AppState {
-    type Target = Parts;
+    type Target = AppStateParts;
 
-    fn deref(&self) -> &Parts {
+    fn deref(&self) -> &AppStateParts {
         &self.0
     }
 }
 
-impl Parts {
+impl AppStateParts {
     /// Returns the size, in bytes, of the pages in which the data of an answer is read.
     pub(crate) fn page_bytes(&self) -> u64 {
         PAGE_BYTES.min(self.limits.answer_bytes as u64)

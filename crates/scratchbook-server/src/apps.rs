@@ -16,20 +16,20 @@ pub(crate) struct Apps {
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) agent: Arc<dyn Agent>,
-    pub(crate) origin: Origin,
+    pub(crate) origin: AgentSource,
     pub(crate) runner: Runner,
 }
 
 /// The kind of an agent's source. ADK's clients know two languages and refuse all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum AgentSource {
     /// An agent built in code.
     Code,
     /// An agent from a file of ADK's Agent Config.
     Config,
 }
 
-impl Origin {
+impl AgentSource {
     /// Returns the language that ADK's clients are shown.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl Apps {
     ///
     /// `InvalidArgument` if two apps have the same name, or if the runner of an app cannot be built.
     pub(crate) fn new(
-        agents: Vec<(String, Arc<dyn Agent>, Origin)>,
+        agents: Vec<(String, Arc<dyn Agent>, AgentSource)>,
         runner: impl Fn(&str, &Arc<dyn Agent>) -> RunnerBuilder,
     ) -> Result<Self> {
         let mut by_name = BTreeMap::new();

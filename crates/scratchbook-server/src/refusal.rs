@@ -1,6 +1,6 @@
 //! Refusals by layers. A layer does not know the form in which the requested surface returns errors.
 //!
-//! A layer answers with a [`Refused`], which carries the error through the outer layers. The outermost layer,
+//! A layer answers with a [`RefusedRequest`], which carries the error through the outer layers. The outermost layer,
 //! `wording.rs`, replaces the refusal by an error in the form of the surface.
 
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::public_error::status_of;
 
 /// The refusal of a request, before it is written in the form of its surface.
 #[derive(Debug)]
-pub(crate) struct Refused {
+pub(crate) struct RefusedRequest {
     pub(crate) error: Error,
     /// The status of the answer, if it differs from the status of the error's kind.
     pub(crate) status: Option<StatusCode>,
 }
 
-impl Refused {
+impl RefusedRequest {
     /// Returns a refusal with a status other than the usual status of the error's kind.
     pub(crate) fn with_status(status: StatusCode, error: Error) -> Self {
         Self { error, status: Some(status) }
@@ -39,13 +39,13 @@ impl Refused {
     }
 }
 
-impl From<Error> for Refused {
+impl From<Error> for RefusedRequest {
     fn from(error: Error) -> Self {
         Self { error, status: None }
     }
 }
 
-impl IntoResponse for Refused {
+impl IntoResponse for RefusedRequest {
     /// Returns a response with the right status and no body. Layers can add headers and read the status, as with any
     /// response.
     fn into_response(self) -> Response {

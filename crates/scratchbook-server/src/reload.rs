@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A value made from the contents of files.
-pub(crate) struct Watched<T> {
+pub(crate) struct Reloaded<T> {
     paths: Vec<PathBuf>,
     read: Box<dyn Fn() -> Result<T> + Send + Sync>,
     current: Mutex<Current<T>>,
@@ -29,7 +29,7 @@ struct Current<T> {
 /// The modification time and the length of a file; `None` if they cannot be read.
 type Stamp = Option<(SystemTime, u64)>;
 
-impl<T> Watched<T> {
+impl<T> Reloaded<T> {
     /// # Errors
     ///
     /// The errors of `read`, which reads the files at `paths`.
@@ -77,9 +77,9 @@ impl<T> Watched<T> {
     }
 }
 
-impl<T> fmt::Debug for Watched<T> {
+impl<T> fmt::Debug for Reloaded<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watched").field("paths", &self.paths).finish_non_exhaustive()
+        f.debug_struct("Reloaded").field("paths", &self.paths).finish_non_exhaustive()
     }
 }
 

@@ -18,9 +18,9 @@ use tokio::net::TcpListener;
 use crate::access::{Access, Login};
 use crate::activity::Activity;
 use crate::answers::Budget;
-use crate::app_state::{AppState, Parts};
-use crate::apps::{Apps, Origin};
-use crate::bodies::Room;
+use crate::app_state::{AppState, AppStateParts};
+use crate::apps::{AgentSource, Apps};
+use crate::bodies::BodyMemory;
 use crate::browser::BrowserState;
 use crate::dev_ui::DevUi;
 use crate::document::Documents;
@@ -52,7 +52,7 @@ pub struct Server {
 #[derive(Debug)]
 pub struct ServerBuilder {
     store: Store,
-    agents: Vec<(String, Arc<dyn Agent>, Origin)>,
+    agents: Vec<(String, Arc<dyn Agent>, AgentSource)>,
     environment: Arc<dyn Environment>,
     login: Option<Login>,
     allow_origins: Vec<String>,
@@ -82,14 +82,14 @@ impl ServerBuilder {
     /// Hosts an agent as an app.
     #[must_use]
     pub fn app(mut self, name: impl Into<String>, agent: impl Agent) -> Self {
-        self.agents.push((name.into(), Arc::new(agent), Origin::Code));
+        self.agents.push((name.into(), Arc::new(agent), AgentSource::Code));
         self
     }
 
     /// Hosts apps from files of ADK's Agent Config, as [`load_agents`](scratchbook::agent::load_agents) returns them.
     #[must_use]
     pub fn config_apps(mut self, apps: impl IntoIterator<Item = (String, Arc<dyn Agent>)>) -> Self {
-        self.agents.extend(apps.into_iter().map(|(name, agent)| (name, agent, Origin::Config)));
+        self.agents.extend(apps.into_iter().map(|(name, agent)| (name, agent, AgentSource::Config)));
         self
     }
 
@@ -261,14 +261,14 @@ impl ServerBuilder {
         let readiness = Readiness::new(probe.clone(), access.clone());
         let surfaces: Arc<[Surface]> = surfaces.into();
         let documents = Arc::new(Documents::new(Arc::clone(&surfaces)));
-        let app_state = AppState::new(Parts {
+        let app_state = AppState::new(AppStateParts {
             watches: Watches::new(Arc::clone(&store.sessions)),
             store,
             probe,
             apps,
             rates: limits.rate.map(Rates::new).map(Arc::new),
             lanes: Arc::new(Lanes::new(&limits)),
-            room: Arc::new(Room::new(&limits)),
+            room: Arc::new(BodyMemory::new(&limits)),
             heavy: Heavy::new(limits.body_wait),
             streams: Streams::new(&limits, &access),
             answers: Budget::new(limits.answer_bytes.saturating_mul(ALL_ANSWERS)),

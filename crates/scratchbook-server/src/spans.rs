@@ -19,10 +19,10 @@ const SPAN_BYTES: usize = 1 << 10;
 
 /// The spans that were kept.
 #[derive(Debug, Default)]
-pub(crate) struct Spans(Mutex<Kept>);
+pub(crate) struct Spans(Mutex<KeptSpans>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct KeptSpans {
     /// The spans in the order in which they ended, each with its size.
     spans: VecDeque<(Arc<TraceSpan>, usize)>,
     bytes: usize,
@@ -58,12 +58,12 @@ impl Spans {
         self.lock().remove_if(|span, _| is_deleted(&span.session));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, KeptSpans> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl KeptSpans {
     /// Drops the oldest spans of a session that has too many.
     fn shorten(&mut self, key: &SessionKey) {
         let mut left = self.of_sessions.get(key).copied().unwrap_or_default();

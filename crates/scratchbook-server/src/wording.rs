@@ -10,7 +10,7 @@ use scratchbook::Error;
 
 use crate::adk::AdkError;
 use crate::inspector;
-use crate::refusal::Refused;
+use crate::refusal::RefusedRequest;
 use crate::surface::{self, Surface};
 use crate::v1::ApiError;
 use crate::vertex::GoogleError;
@@ -21,7 +21,7 @@ pub(crate) async fn word_refusals(request: Request, next: Next) -> Response {
     let surface = Surface::of(request.uri().path());
     let is_page = surface::is_of_inspector(request.uri().path());
     let mut response = next.run(request).await;
-    let Some(Refused { error, status }) = Refused::take(&mut response) else { return response };
+    let Some(RefusedRequest { error, status }) = RefusedRequest::take(&mut response) else { return response };
     let mut worded = match status {
         status if is_page => inspector::refusal(status, &error),
         Some(status) => with_status(surface, status, error),

@@ -10,15 +10,15 @@ use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
 use super::connection::{BUSY_TIMEOUT, literal, open_reader};
-use super::error::{Failure, Fallible};
-use super::files::{Files, private, sync_folder_of};
+use super::error::{Fallible, StoreFailure};
+use super::files::{DatabaseFiles, private, sync_folder_of};
 use super::locks::io_error;
 use super::read;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 
 /// Starts a copy on its own thread, so that neither the writer nor a reader is kept busy.
 pub(super) fn start(
-    source: Arc<Files>,
+    source: Arc<DatabaseFiles>,
     destination: PathBuf,
     running: watch::Sender<()>,
 ) -> Result<oneshot::Receiver<Result<()>>> {
@@ -31,7 +31,7 @@ pub(super) fn start(
 }
 
 /// Copies to a temporary name first, so that a file with the final name is always complete.
-fn copy_beside(source: &Files, destination: &Path) -> Result<()> {
+fn copy_beside(source: &DatabaseFiles, destination: &Path) -> Result<()> {
     if destination.exists() {
         return Err(taken(destination));
     }
@@ -66,7 +66,7 @@ fn taken(destination: &Path) -> Error {
 }
 
 /// Copies all pages in one step from one snapshot, so that no writer has to wait. Each error names its file.
-fn copy(files: &Files, partial: &Path, destination: &Path) -> Result<()> {
+fn copy(files: &DatabaseFiles, partial: &Path, destination: &Path) -> Result<()> {
     let source = files.path();
     let from = open_reader(source, files.access()).map_err(|e| e.into_error(source))?;
     let readable =
@@ -83,7 +83,7 @@ fn copy_pages(source: &Connection, partial: &Path) -> Fallible<()> {
     let step = Backup::new(source, &mut copy)?.step(-1)?;
     if step != StepResult::Done {
         let message = "the database is locked by another program; try again";
-        return Err(Failure::Ours(Error::new(ErrorKind::Unavailable, message)));
+        return Err(StoreFailure::Ours(Error::new(ErrorKind::Unavailable, message)));
     }
     // The copy gets an id of its own: the copy and the original will commit different changes at the same positions, so
     // a cursor of one must not be used with the other.

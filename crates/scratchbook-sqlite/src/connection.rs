@@ -8,8 +8,8 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::error::{Failure, Fallible};
-use super::files::{Access, Extent, FileState, Files, beside, find_or_make, log_of, private};
+use super::error::{Fallible, StoreFailure};
+use super::files::{DatabaseFiles, Extent, FileAccess, FileState, beside, find_or_make, log_of, private};
 use super::locks::{FileLock, io_error};
 use super::options::{SqliteMode, SqliteOptions, Synchronous};
 use super::schema;
@@ -24,17 +24,17 @@ const STATEMENTS: usize = 96;
 
 /// A database opened for writing, with its lock and its files.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenedDatabase {
     pub(super) connection: Connection,
     pub(super) lock: FileLock,
-    pub(super) files: Arc<Files>,
+    pub(super) files: Arc<DatabaseFiles>,
     pub(super) extent: Extent,
     /// The page size, in bytes.
     pub(super) page: u64,
 }
 
 /// Opens the database for writing and creates it if it is missing.
-pub(super) fn open_writer(path: &Path, options: &SqliteOptions) -> Result<Opened> {
+pub(super) fn open_writer(path: &Path, options: &SqliteOptions) -> Result<OpenedDatabase> {
     let opened =
         check_path(path, options.mode).and_then(|()| set_up_writer(path, options).map_err(|e| e.into_error(path)));
     match opened {
@@ -46,8 +46,9 @@ pub(super) fn open_writer(path: &Path, options: &SqliteOptions) -> Result<Opened
 }
 
 /// Opens a database for reading in a folder where no file can be created, such as on a read-only file system. Refuses a
-/// database whose log has commits. SQLite uses no log and no locks here; [`Files::check_unchanged`] detects a writer.
-fn set_up_reading(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
+/// database whose log has commits. SQLite uses no log and no locks here; [`DatabaseFiles::check_unchanged`] detects a
+/// writer.
+fn set_up_reading(path: &Path, options: &SqliteOptions) -> Fallible<OpenedDatabase> {
     let expected = find_or_make(path)?;
     let path = fs::canonicalize(path).map_err(|e| io_error(path, "the file cannot be found", e))?;
     let state = FileState::of(&path)?;
@@ -60,14 +61,14 @@ fn set_up_reading(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
         );
         return Err(Error::new(ErrorKind::PermissionDenied, message).into());
     }
-    let connection = open_reader(&path, Access::Immutable)?;
+    let connection = open_reader(&path, FileAccess::Immutable)?;
     check_current(&connection, &path)?;
     let page: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
     let page = u64::from(page.max(1));
     let lock = FileLock::unopened(&path, options.lock_timeout);
-    let files = Files::immutable(expected, path, state)?;
+    let files = DatabaseFiles::immutable(expected, path, state)?;
     let extent = Extent { stored: files.check()? / page, pages: count_pages(&connection)? };
-    Ok(Opened { connection, lock, files: Arc::new(files), extent, page })
+    Ok(OpenedDatabase { connection, lock, files: Arc::new(files), extent, page })
 }
 
 /// Refuses to read a database that is not ours or lacks tables.
@@ -82,7 +83,7 @@ fn check_current(connection: &Connection, path: &Path) -> Fallible<()> {
     Err(Error::new(ErrorKind::FailedPrecondition, message).into())
 }
 
-fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
+fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<OpenedDatabase> {
     if options.mode != SqliteMode::Create && !path.exists() {
         let message = format!("there is no file {}, and this mode makes none", path.display());
         return Err(Error::new(ErrorKind::NotFound, message).into());
@@ -131,9 +132,9 @@ fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
         connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
     }
     let log: &[&str] = if reads_log { &["-wal", "-shm"] } else { &[] };
-    let files = Files::of(found, path, log)?;
+    let files = DatabaseFiles::of(found, path, log)?;
     let extent = Extent { stored: files.check_all()? / page, pages: count_pages(&connection)? };
-    Ok(Opened { connection, lock, files: Arc::new(files), extent, page })
+    Ok(OpenedDatabase { connection, lock, files: Arc::new(files), extent, page })
 }
 
 /// Returns the number of pages of the database, including those in its log.
@@ -147,15 +148,15 @@ fn use_wal(connection: &Connection, path: &Path) -> Fallible<()> {
         return Ok(());
     }
     let message = format!("{}: its file system cannot share a write-ahead log; use a local disk", path.display());
-    Err(Failure::Ours(Error::new(ErrorKind::FailedPrecondition, message)))
+    Err(StoreFailure::Ours(Error::new(ErrorKind::FailedPrecondition, message)))
 }
 
 /// Opens an existing database for reading.
-pub(super) fn open_reader(path: &Path, access: Access) -> Fallible<Connection> {
+pub(super) fn open_reader(path: &Path, access: FileAccess) -> Fallible<Connection> {
     let connection = match access {
         // Not SQLITE_OPEN_READ_ONLY: if a crash has left a log behind, the first connection must be able to recover it.
-        Access::Shared => open(&literal(path)?, OpenFlags::SQLITE_OPEN_READ_WRITE)?,
-        Access::Immutable => {
+        FileAccess::Shared => open(&literal(path)?, OpenFlags::SQLITE_OPEN_READ_WRITE)?,
+        FileAccess::Immutable => {
             open(&immutable_uri(path)?, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI)?
         }
     };
@@ -256,14 +257,14 @@ fn read_only(path: &Path, mode: SqliteMode) -> Error {
 mod tests {
     use rusqlite::{StatementStatus, params};
 
-    use super::{Access, SqliteOptions, Synchronous, open_reader, open_writer};
+    use super::{FileAccess, SqliteOptions, Synchronous, open_reader, open_writer};
 
     #[test]
     fn a_statement_is_compiled_once_whatever_is_bound() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agents.db");
         let writer = open_writer(&path, &SqliteOptions::default()).unwrap().connection;
-        for connection in [writer, open_reader(&path, Access::Shared).unwrap()] {
+        for connection in [writer, open_reader(&path, FileAccess::Shared).unwrap()] {
             let sql = "SELECT seq FROM events WHERE app_name = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
             let mut statement = connection.prepare(sql).unwrap();
             for limit in 1..10 {

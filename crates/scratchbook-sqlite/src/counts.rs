@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use super::growth::Address;
+use super::growth::KeysAddress;
 use scratchbook_core::state::Scope;
 
 /// The number of scopes that are remembered.
@@ -16,13 +16,13 @@ const SCOPES: usize = 1_024;
 /// are counted. Every commit moves the feed's position, so a position that moved unexpectedly means that another
 /// process may have added keys.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct KeyCountBounds {
     /// The feed's position after the last commit that was seen.
     position: Cell<i64>,
     bounds: RefCell<HashMap<String, u64>>,
 }
 
-impl Counts {
+impl KeyCountBounds {
     /// Forgets all bounds if another process has committed since our last transaction.
     pub(super) fn begin(&self, position: i64) {
         if self.position.replace(position) != position {
@@ -35,12 +35,12 @@ impl Counts {
         self.position.set(position);
     }
 
-    pub(super) fn bound(&self, of: Address<'_>, scope: Scope) -> Option<u64> {
+    pub(super) fn bound(&self, of: KeysAddress<'_>, scope: Scope) -> Option<u64> {
         self.bounds.borrow().get(&name(of, scope)).copied()
     }
 
     /// Forgets the bound of a new session, whose address may have belonged to another session before.
-    pub(super) fn forget(&self, of: Address<'_>, scope: Scope) {
+    pub(super) fn forget(&self, of: KeysAddress<'_>, scope: Scope) {
         self.bounds.borrow_mut().remove(&name(of, scope));
     }
 
@@ -50,7 +50,7 @@ impl Counts {
         self.bounds.borrow_mut().clear();
     }
 
-    pub(super) fn set_bound(&self, of: Address<'_>, scope: Scope, bound: u64) {
+    pub(super) fn set_bound(&self, of: KeysAddress<'_>, scope: Scope, bound: u64) {
         let mut bounds = self.bounds.borrow_mut();
         if bounds.len() >= SCOPES {
             bounds.clear();
@@ -60,7 +60,7 @@ impl Counts {
 }
 
 /// Returns the name of a scope. Its parts are joined by a NUL character, which no id contains.
-fn name(of: Address<'_>, scope: Scope) -> String {
+fn name(of: KeysAddress<'_>, scope: Scope) -> String {
     let (user, session) = match scope {
         Scope::Session => (of.user, of.session),
         Scope::User => (of.user, ""),

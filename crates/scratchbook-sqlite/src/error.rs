@@ -10,27 +10,27 @@ const FULL: &str = "the disk, or the size the database may have, is full; make r
 
 /// The reason why a step inside the store failed: an error of SQLite, or a refusal of ours.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum StoreFailure {
     Sqlite(rusqlite::Error),
     Ours(Error),
 }
 
 /// The result of everything that runs on a connection.
-pub(super) type Fallible<T> = std::result::Result<T, Failure>;
+pub(super) type Fallible<T> = std::result::Result<T, StoreFailure>;
 
-impl From<rusqlite::Error> for Failure {
+impl From<rusqlite::Error> for StoreFailure {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sqlite(error)
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for StoreFailure {
     fn from(error: Error) -> Self {
         Self::Ours(error)
     }
 }
 
-impl Failure {
+impl StoreFailure {
     /// Returns whether another program's lock prevented the step.
     pub(super) fn is_busy(&self) -> bool {
         let busy = [Some(ErrorCode::DatabaseBusy), Some(ErrorCode::DatabaseLocked)];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, Params, Row, params};
 
 use super::error::Fallible;
-use super::growth::Growth;
+use super::growth::GrowthByScope;
 use super::hashes;
 use super::row::{named, number, sql_limit, sql_number, text_length};
 use super::sessions;
@@ -24,7 +24,7 @@ use scratchbook_core::state::Scope;
 
 /// The result of an append.
 #[derive(Debug)]
-pub(super) enum Appended {
+pub(super) enum AppendResult {
     /// The event is stored under this number and feed position.
     Stored { seq: u64, position: u64 },
     /// The event was already stored, as shown here.
@@ -43,7 +43,7 @@ pub(super) fn replayed(sent: &Prepared, stored: StoredEvent) -> Fallible<Committ
 }
 
 /// Appends an event to a session, which must exist and not be expired. `now` is in microseconds.
-pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent, now: i64) -> Fallible<Appended> {
+pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent, now: i64) -> Fallible<AppendResult> {
     let Prepared { event, text, hash, text_hash, micros, limits, .. } = &new.prepared;
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
     let last = sessions::last_event(tx, key, now)?;
@@ -76,7 +76,7 @@ pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent, now: i64) ->
         let stored = event_with_hash(tx.connection(), key, &event.id)?;
         let stored =
             stored.ok_or_else(|| Error::corrupted(format!("{key}: the event {} is in an index alone", event.id)))?;
-        return Ok(Appended::Replayed(replayed(&new.prepared, stored)?));
+        return Ok(AppendResult::Replayed(replayed(&new.prepared, stored)?));
     }
     limits.check_seq(seq.unsigned_abs())?;
     // If earlier events have no running hash yet, the session's running hash stays as it is.
@@ -88,7 +88,7 @@ pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent, now: i64) ->
         params![app, user, session, seq, micros, bytes_of(text), hashed, running],
     )?;
     let origin = Origin { position, session: Some((key, seq)), event_id: &event.id, author: &event.author, time };
-    let mut growth = Growth::default();
+    let mut growth = GrowthByScope::default();
     for change in &new.changes {
         let was_there = match change.scope {
             Scope::Session => state::write_own(tx, key, seq, change)?,
@@ -98,7 +98,7 @@ pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent, now: i64) ->
         growth.add(change, was_there);
     }
     growth.check(tx, key.into(), limits)?;
-    Ok(Appended::Stored { seq: seq.unsigned_abs(), position: position.unsigned_abs() })
+    Ok(AppendResult::Stored { seq: seq.unsigned_abs(), position: position.unsigned_abs() })
 }
 
 /// Returns the number of bytes that a text adds to its session.
@@ -128,12 +128,12 @@ pub(super) fn event_with_hash(connection: &Connection, key: &SessionKey, id: &st
 
 /// Which events of a session to read, and after how many bytes to stop.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct EventPage {
+pub(super) struct EventPageQuery {
     pub(super) query: EventQuery,
     pub(super) bytes: Option<u64>,
 }
 
-impl From<EventQuery> for EventPage {
+impl From<EventQuery> for EventPageQuery {
     fn from(query: EventQuery) -> Self {
         Self { query, bytes: None }
     }
@@ -142,7 +142,7 @@ impl From<EventQuery> for EventPage {
 pub(super) fn page(
     connection: &Connection,
     key: &SessionKey,
-    EventPage { query, bytes }: EventPage,
+    EventPageQuery { query, bytes }: EventPageQuery,
 ) -> Fallible<Events> {
     const ALL: usize = usize::MAX;
     let room = Room::new(bytes.unwrap_or(u64::MAX));

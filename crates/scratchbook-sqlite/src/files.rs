@@ -21,12 +21,12 @@ static MAKING: Mutex<()> = Mutex::new(());
 
 /// The identity of a file, which does not depend on its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Identity {
+struct FileIdentity {
     device: u64,
     number: u64,
 }
 
-impl Identity {
+impl FileIdentity {
     #[cfg(unix)]
     fn of(found: &Metadata) -> Self {
         use std::os::unix::fs::MetadataExt;
@@ -44,19 +44,19 @@ impl Identity {
 #[derive(Debug)]
 struct NamedFile {
     path: PathBuf,
-    identity: Identity,
+    identity: FileIdentity,
 }
 
 impl NamedFile {
     fn find(path: PathBuf) -> Result<Self> {
         let found = fs::metadata(&path).map_err(|e| io_error(&path, "the file cannot be found", e))?;
-        Ok(Self { identity: Identity::of(&found), path })
+        Ok(Self { identity: FileIdentity::of(&found), path })
     }
 
     /// Fails if the name now leads to another file, or to no file.
     fn check(&self) -> Result<Metadata> {
         let what = match fs::metadata(&self.path) {
-            Ok(found) if Identity::of(&found) == self.identity => return Ok(found),
+            Ok(found) if FileIdentity::of(&found) == self.identity => return Ok(found),
             Ok(_) => "another file has its name now",
             Err(e) if e.kind() == io::ErrorKind::NotFound => "the file was deleted or moved away",
             Err(e) => return Err(io_error(&self.path, "the file cannot be looked at", e)),
@@ -72,7 +72,7 @@ impl NamedFile {
 
 /// How a database is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub(super) enum FileAccess {
     /// With SQLite's log and locks beside it, so that others can write at the same time.
     Shared,
     /// As a file that nobody changes, with no files beside it.
@@ -81,7 +81,7 @@ pub(super) enum Access {
 
 /// The database file with its log and its shared memory, which both exist as long as the database is open.
 #[derive(Debug)]
-pub(super) struct Files {
+pub(super) struct DatabaseFiles {
     database: NamedFile,
     beside: Vec<NamedFile>,
     /// The state of an immutable database when it was opened.
@@ -91,7 +91,7 @@ pub(super) struct Files {
     is_cut: AtomicBool,
 }
 
-impl Files {
+impl DatabaseFiles {
     /// Returns the files of an open database, by its real name. Fails if the name no longer leads to the file
     /// `expected`.
     pub(super) fn of(expected: ExpectedFile, path: PathBuf, suffixes: &[&str]) -> Result<Self> {
@@ -109,8 +109,8 @@ impl Files {
     }
 
     /// Returns how the database is opened.
-    pub(super) fn access(&self) -> Access {
-        if self.unchanged.is_some() { Access::Immutable } else { Access::Shared }
+    pub(super) fn access(&self) -> FileAccess {
+        if self.unchanged.is_some() { FileAccess::Immutable } else { FileAccess::Shared }
     }
 
     /// Fails if an immutable database has changed or somebody has begun to write to it; called before and after each
@@ -205,7 +205,7 @@ impl Extent {
 
 /// The file that a database's name led to before it was opened.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ExpectedFile(Identity);
+pub(super) struct ExpectedFile(FileIdentity);
 
 /// Creates the database file if it is missing, readable only by its owner. Refuses a file that has a second name.
 pub(super) fn find_or_make(path: &Path) -> Result<ExpectedFile> {
@@ -219,7 +219,7 @@ pub(super) fn find_or_make(path: &Path) -> Result<ExpectedFile> {
     let real = fs::canonicalize(path).map_err(|e| io_error(path, "the file cannot be found", e))?;
     let found = fs::metadata(&real).map_err(|e| io_error(&real, "the file cannot be found", e))?;
     check_names(&real, &found)?;
-    Ok(ExpectedFile(Identity::of(&found)))
+    Ok(ExpectedFile(FileIdentity::of(&found)))
 }
 
 /// Refuses a file with a second name. A process that opens it by that name has another log and another lock, and

@@ -18,7 +18,7 @@ use scratchbook_core::state::Scope;
 use scratchbook_core::store::taken;
 
 /// A fork of a session at one of its events.
-struct Fork<'a> {
+struct SessionFork<'a> {
     of: &'a StoredSession<'a>,
     key: &'a SessionKey,
     at: u64,
@@ -36,7 +36,7 @@ pub(super) fn fork(tx: &Tx<'_>, of: &SessionKey, key: &SessionKey, at: Option<u6
     retention::delete_if_expired(tx, key, now)?;
     let events = at - stored.base;
     let hashed = hashes::find(tx.connection(), of, now)?.ok_or_else(|| no_session(of))?;
-    let fork = Fork { of: &stored, hashed, key, at, position: tx.take_positions(1 + sql_number(events))? };
+    let fork = SessionFork { of: &stored, hashed, key, at, position: tx.take_positions(1 + sql_number(events))? };
     let updated = fork.updated(tx)?;
     let inserted = tx.execute(
         "INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, title, labels, position)
@@ -65,7 +65,7 @@ pub(super) fn fork(tx: &Tx<'_>, of: &SessionKey, key: &SessionKey, at: Option<u6
     usage::count(tx, key)
 }
 
-impl Fork<'_> {
+impl SessionFork<'_> {
     /// Returns the update time of the fork: the original's if the whole session is copied, otherwise the time of the
     /// last copied event.
     fn updated(&self, tx: &Tx<'_>) -> Fallible<i64> {

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::error::{Failure, Fallible};
+use super::error::{Fallible, StoreFailure};
 use super::sync::Instant;
 use super::transaction::Tx;
 use super::write_queue::{QueuedWrite, WriteReceiver};
@@ -16,7 +16,7 @@ const GROUP_JOBS: usize = 256;
 const GROUP_BYTES: usize = 1 << 20;
 
 /// Writes that were run, with their outcomes. They are committed, but not answered yet.
-pub(super) struct Group(Vec<FinishedWrite>);
+pub(super) struct WriteGroup(Vec<FinishedWrite>);
 
 struct FinishedWrite {
     queued: QueuedWrite,
@@ -32,7 +32,7 @@ pub(super) trait GroupWriter {
     fn begin_again(&mut self, tx: &Tx<'_>, since: Instant) -> Fallible<()>;
 }
 
-impl Group {
+impl WriteGroup {
     /// Commits writes in the current transaction, including those that arrive in the meantime.
     pub(super) fn commit(writer: &mut impl GroupWriter, tx: &Tx<'_>, first: QueuedWrite) -> Self {
         let mut group = Vec::new();
@@ -77,7 +77,7 @@ impl Group {
     }
 
     /// Returns a write that could not be begun.
-    pub(super) fn failed(queued: QueuedWrite, failure: Failure) -> Self {
+    pub(super) fn failed(queued: QueuedWrite, failure: StoreFailure) -> Self {
         Self(vec![FinishedWrite { queued, outcome: Err(failure) }])
     }
 
@@ -109,7 +109,7 @@ impl Group {
     }
 
     /// Answers each write.
-    pub(super) fn answer(self, into_error: impl Fn(Failure) -> Error) {
+    pub(super) fn answer(self, into_error: impl Fn(StoreFailure) -> Error) {
         for FinishedWrite { queued, outcome } in self.0 {
             let outcome: Result<()> = outcome.map_err(&into_error);
             queued.job.answer(outcome);
@@ -132,5 +132,5 @@ fn alone(queued: &mut QueuedWrite, tx: &Tx<'_>) -> Fallible<()> {
 /// Runs a write. If it panics, only this write fails.
 fn run(queued: &mut QueuedWrite, tx: &Tx<'_>) -> Fallible<()> {
     catch_unwind(AssertUnwindSafe(|| queued.job.run(tx)))
-        .unwrap_or_else(|_| Err(Failure::Ours(Error::internal("a write panicked; nothing of it was stored"))))
+        .unwrap_or_else(|_| Err(StoreFailure::Ours(Error::internal("a write panicked; nothing of it was stored"))))
 }

@@ -11,13 +11,13 @@ use scratchbook_core::state::Scope;
 
 /// The owner of the keys.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Address<'a> {
+pub(super) struct KeysAddress<'a> {
     pub(super) app: &'a str,
     pub(super) user: &'a str,
     pub(super) session: &'a str,
 }
 
-impl<'a> Address<'a> {
+impl<'a> KeysAddress<'a> {
     /// Returns the columns that identify the owner of keys in a scope.
     pub(super) fn columns(self, scope: Scope) -> impl Iterator<Item = &'a str> {
         let count = match scope {
@@ -29,13 +29,13 @@ impl<'a> Address<'a> {
     }
 }
 
-impl<'a> From<&'a SessionKey> for Address<'a> {
+impl<'a> From<&'a SessionKey> for KeysAddress<'a> {
     fn from(key: &'a SessionKey) -> Self {
         Self { app: key.app_name(), user: key.user_id(), session: key.session_id() }
     }
 }
 
-impl<'a> From<&'a StateOwner> for Address<'a> {
+impl<'a> From<&'a StateOwner> for KeysAddress<'a> {
     fn from(owner: &'a StateOwner) -> Self {
         Self { app: owner.app_name(), user: owner.user_id().unwrap_or_default(), session: "" }
     }
@@ -43,20 +43,20 @@ impl<'a> From<&'a StateOwner> for Address<'a> {
 
 /// How the changes written so far affect the number of keys of each scope.
 #[derive(Debug, Default)]
-pub(super) struct Growth<'a> {
-    session: Keys<'a>,
-    user: Keys<'a>,
-    app: Keys<'a>,
+pub(super) struct GrowthByScope<'a> {
+    session: KeyGrowth<'a>,
+    user: KeyGrowth<'a>,
+    app: KeyGrowth<'a>,
 }
 
 /// The change in the number of keys of one scope, and the last key that was added.
 #[derive(Debug, Default)]
-struct Keys<'a> {
+struct KeyGrowth<'a> {
     more: i64,
     new: &'a str,
 }
 
-impl<'a> Growth<'a> {
+impl<'a> GrowthByScope<'a> {
     /// Records a change of a key; `was_there` says whether the key existed before.
     pub(super) fn add(&mut self, change: &'a TextChange, was_there: bool) {
         let keys = match change.scope {
@@ -72,7 +72,7 @@ impl<'a> Growth<'a> {
     }
 
     /// Refuses the commit if a scope gains keys and then has more than the limit.
-    pub(super) fn check(&self, tx: &Tx<'_>, of: Address<'_>, limits: &Limits) -> Fallible<()> {
+    pub(super) fn check(&self, tx: &Tx<'_>, of: KeysAddress<'_>, limits: &Limits) -> Fallible<()> {
         for (scope, keys) in [(Scope::Session, &self.session), (Scope::User, &self.user), (Scope::App, &self.app)] {
             if keys.more <= 0 || limits.keys_per_scope == u64::MAX {
                 continue;
@@ -93,7 +93,7 @@ impl<'a> Growth<'a> {
 }
 
 /// Counts the keys of a scope.
-fn count(tx: &Tx<'_>, of: Address<'_>, scope: Scope) -> Fallible<u64> {
+fn count(tx: &Tx<'_>, of: KeysAddress<'_>, scope: Scope) -> Fallible<u64> {
     let mut statement = tx.prepare(match scope {
         Scope::Session => {
             "SELECT count(value) FROM session_states WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3"

@@ -74,8 +74,8 @@ use tokio::sync::oneshot;
 use tokio::sync::watch::{Receiver, Sender, channel};
 
 use error::Fallible;
-use events::EventPage;
-use files::{Access, Files};
+use events::EventPageQuery;
+use files::{DatabaseFiles, FileAccess};
 use queue::{Queue, QueueReceiver};
 use read::QueuedRead;
 use scratchbook_core::environment::Environment;
@@ -90,7 +90,7 @@ use scratchbook_core::store::closed;
 use transaction::Tx;
 use watch::Commits;
 use write_queue::{QueuedWrite, WriteQueue};
-use writer::{Shared, Writer};
+use writer::{WriterHandles, WriterThread};
 
 pub use options::{SqliteMode, SqliteOptions, Synchronous};
 
@@ -121,20 +121,20 @@ pub use options::{SqliteMode, SqliteOptions, Synchronous};
 /// ```
 #[derive(Debug)]
 pub struct SqliteSessionService {
-    files: Arc<Files>,
+    files: Arc<DatabaseFiles>,
     environment: Arc<dyn Environment>,
     mode: SqliteMode,
     limits: Limits,
     quotas: Quotas,
     /// `None` once the service is closed.
-    open: Mutex<Option<Open>>,
+    open: Mutex<Option<OpenQueues>>,
     running: Receiver<()>,
     writer: Option<JoinHandle<()>>,
 }
 
 /// The part of the service that ends when it is closed.
 #[derive(Debug)]
-struct Open {
+struct OpenQueues {
     queues: Arc<Queues>,
     /// Closing waits until every copy of this sender is dropped.
     running: Sender<()>,
@@ -199,7 +199,7 @@ impl SqliteSessionService {
             quotas: Quotas::new(&limits),
             limits,
             mode,
-            open: Mutex::new(Some(Open { queues: Arc::new(queues), running })),
+            open: Mutex::new(Some(OpenQueues { queues: Arc::new(queues), running })),
             running: watching,
             writer: Some(writer),
         })
@@ -260,7 +260,7 @@ impl SqliteSessionService {
         self.queues()
     }
 
-    fn opened(&self) -> MutexGuard<'_, Option<Open>> {
+    fn opened(&self) -> MutexGuard<'_, Option<OpenQueues>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -305,7 +305,7 @@ impl SqliteSessionService {
     async fn made(&self, key: &SessionKey, events: EventQuery) -> Result<Option<Session>> {
         let key = key.clone();
         self.read(move |connection| {
-            sessions::get(connection, &key, EventPage::from(events), &StateQuery::All, i64::MIN)
+            sessions::get(connection, &key, EventPageQuery::from(events), &StateQuery::All, i64::MIN)
         })
         .await
     }
@@ -337,7 +337,7 @@ pub async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
     let file = path.clone();
     let missing = read::on_own_thread("scratchbook-migrate", &path, move || match file.try_exists() {
         Ok(false) => schema::all(),
-        _ => connection::open_reader(&file, Access::Shared)
+        _ => connection::open_reader(&file, FileAccess::Shared)
             .and_then(|c| schema::missing(&c, &file))
             .map_err(|e| e.into_error(&file)),
     })?;
@@ -349,7 +349,7 @@ pub async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
 }
 
 /// Opens the database and starts the readers. Runs on the writer's thread.
-fn start(path: &Path, options: &SqliteOptions, running: Sender<()>) -> Result<(Writer, Queues)> {
+fn start(path: &Path, options: &SqliteOptions, running: Sender<()>) -> Result<(WriterThread, Queues)> {
     let opened = connection::open_writer(path, options)?;
     // If a reader cannot be opened, dropping the receivers closes the queues, which ends the readers already started.
     let (writes, write_receiver) = WriteQueue::new(options.queue_capacity, options.queue_timeout);
@@ -363,7 +363,7 @@ fn start(path: &Path, options: &SqliteOptions, running: Sender<()>) -> Result<(W
         read::spawn(connection, Arc::clone(&opened.files), Arc::clone(&read_receiver))
     };
     let readers = (0..options.readers.max(1)).map(reader).collect::<Result<_>>()?;
-    Ok((Writer::new(opened, write_receiver, Shared { readers, commits, running }), queues))
+    Ok((WriterThread::new(opened, write_receiver, WriterHandles { readers, commits, running }), queues))
 }
 
 impl Drop for SqliteSessionService {

@@ -23,12 +23,12 @@ pub(super) struct FileLock {
     file: Option<File>,
     /// The thread that waits in the kernel, if there is one. After a timeout the thread is kept for the next
     /// attempt, so that timeouts never leave behind more than one thread and one open file.
-    waiter: Option<Arc<Waiter>>,
+    waiter: Option<Arc<LockWaiter>>,
 }
 
 /// A thread that waits in the kernel, and the outcome of its wait.
 #[derive(Debug)]
-struct Waiter {
+struct LockWaiter {
     state: Mutex<LockState>,
     changed: Condvar,
 }
@@ -151,10 +151,10 @@ impl FileLock {
         Ok(ours)
     }
 
-    fn start_waiter(&mut self) -> Result<Arc<Waiter>> {
+    fn start_waiter(&mut self) -> Result<Arc<LockWaiter>> {
         let file = self.take()?;
         let waiter =
-            Arc::new(Waiter { state: Mutex::new(LockState::Waiting { wanted: true }), changed: Condvar::new() });
+            Arc::new(LockWaiter { state: Mutex::new(LockState::Waiting { wanted: true }), changed: Condvar::new() });
         let shared = Arc::clone(&waiter);
         let thread = thread::Builder::new().name("scratchbook-lock".to_owned());
         let spawned = thread.spawn(move || shared.run(file));
@@ -178,7 +178,7 @@ impl Drop for FileLock {
     }
 }
 
-impl Waiter {
+impl LockWaiter {
     /// Waits in the kernel and reports the outcome.
     fn run(&self, file: File) {
         let locked = loop {

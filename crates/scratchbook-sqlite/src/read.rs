@@ -9,17 +9,17 @@ use rusqlite::{Connection, InterruptHandle};
 use tokio::sync::oneshot;
 
 use super::error::Fallible;
-use super::files::Files;
+use super::files::DatabaseFiles;
 use super::locks::io_error;
 use super::queue::QueueReceiver;
 use super::transaction::rollback;
 use scratchbook_core::error::{Error, Result};
 
 /// A read that waits for a thread.
-pub(super) type QueuedRead = Box<dyn FnOnce(&Connection, &Files) + Send>;
+pub(super) type QueuedRead = Box<dyn FnOnce(&Connection, &DatabaseFiles) + Send>;
 
 /// The receiving end of the queue, which the readers share.
-pub(super) type Reads = Arc<QueueReceiver<QueuedRead>>;
+pub(super) type ReadReceiver = Arc<QueueReceiver<QueuedRead>>;
 
 /// Returns a read to queue, and its answer to wait for.
 pub(super) fn with_answer<T, W>(work: W) -> (QueuedRead, PendingRead<T>)
@@ -28,11 +28,11 @@ where
     W: FnOnce(&Connection) -> Fallible<T> + Send + 'static,
 {
     let (answer, answered) = oneshot::channel();
-    let progress = Arc::new(Mutex::new(Progress::Waiting));
+    let progress = Arc::new(Mutex::new(ReadProgress::Waiting));
     let pending = PendingRead { answered, progress: Arc::clone(&progress) };
     let read: QueuedRead = Box::new(move |connection, files| {
         // The caller may no longer be waiting.
-        let Some(running) = Running::begin(&progress, connection) else { return };
+        let Some(running) = RunningRead::begin(&progress, connection) else { return };
         let read = || snapshot(connection, work).map_err(|e| e.into_error(files.path()));
         let result = files.check().and_then(|_| read());
         let result = result.and_then(|answer| files.check_unchanged().map(|()| answer));
@@ -43,7 +43,7 @@ where
 }
 
 /// The progress of a read.
-enum Progress {
+enum ReadProgress {
     Waiting,
     /// The read runs on this connection, which can be interrupted.
     Running(InterruptHandle),
@@ -51,35 +51,35 @@ enum Progress {
     Over,
 }
 
-fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
+fn lock(progress: &Mutex<ReadProgress>) -> MutexGuard<'_, ReadProgress> {
     progress.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Marks the time during which a read may be interrupted. Dropping the mark ends that time, so that a later read on the
 /// connection is not interrupted.
-struct Running<'a>(&'a Mutex<Progress>);
+struct RunningRead<'a>(&'a Mutex<ReadProgress>);
 
-impl<'a> Running<'a> {
-    fn begin(progress: &'a Mutex<Progress>, connection: &Connection) -> Option<Self> {
+impl<'a> RunningRead<'a> {
+    fn begin(progress: &'a Mutex<ReadProgress>, connection: &Connection) -> Option<Self> {
         let mut now = lock(progress);
-        if matches!(*now, Progress::Over) {
+        if matches!(*now, ReadProgress::Over) {
             return None;
         }
-        *now = Progress::Running(connection.get_interrupt_handle());
+        *now = ReadProgress::Running(connection.get_interrupt_handle());
         Some(Self(progress))
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningRead<'_> {
     fn drop(&mut self) {
-        *lock(self.0) = Progress::Over;
+        *lock(self.0) = ReadProgress::Over;
     }
 }
 
 /// The answer to a read. Dropping it early interrupts the read, or keeps it from starting.
 pub(super) struct PendingRead<T> {
     answered: oneshot::Receiver<Result<T>>,
-    progress: Arc<Mutex<Progress>>,
+    progress: Arc<Mutex<ReadProgress>>,
 }
 
 impl<T> PendingRead<T> {
@@ -92,10 +92,10 @@ impl<T> Drop for PendingRead<T> {
     fn drop(&mut self) {
         // A read also ends under this lock, so only this read can be interrupted.
         let mut progress = lock(&self.progress);
-        if let Progress::Running(connection) = &*progress {
+        if let ReadProgress::Running(connection) = &*progress {
             connection.interrupt();
         }
-        *progress = Progress::Over;
+        *progress = ReadProgress::Over;
     }
 }
 
@@ -105,7 +105,7 @@ pub(super) fn without_answer(work: impl FnOnce(&Connection, &Path) + Send + 'sta
 }
 
 /// Starts a reader thread, which ends once the queue is closed and empty.
-pub(super) fn spawn(connection: Connection, files: Arc<Files>, reads: Reads) -> Result<JoinHandle<()>> {
+pub(super) fn spawn(connection: Connection, files: Arc<DatabaseFiles>, reads: ReadReceiver) -> Result<JoinHandle<()>> {
     let name = files.path().to_owned();
     let reader = thread::Builder::new().name("scratchbook-read".to_owned());
     let spawned = reader.spawn(move || {

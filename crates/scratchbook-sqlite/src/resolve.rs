@@ -4,8 +4,8 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Row, params_from_iter};
 
 use super::error::Fallible;
-use super::events::{self, Appended};
-use super::growth::Address;
+use super::events::{self, AppendResult};
+use super::growth::KeysAddress;
 use super::locate;
 use super::past;
 use super::row::{decode, named, number};
@@ -32,7 +32,7 @@ pub(super) fn append(
     if let Some(stored) = events::event_with_hash(tx.connection(), key, &prepared.event.id)? {
         return events::replayed(prepared, stored);
     }
-    let owner = Owner::of(key);
+    let owner = KeysOwner::of(key);
     let mut found = Found::new(last.unsigned_abs());
     if options.conflict != ConflictMode::Merge
         && let Some(created) = sessions::create_time(tx, key)?
@@ -47,7 +47,7 @@ pub(super) fn append(
     };
     let new = NewEvent::new(resolved)?;
     match events::append(tx, key, &new, now)? {
-        Appended::Stored { seq, position } => {
+        AppendResult::Stored { seq, position } => {
             if let Some(update) = &new.prepared.update {
                 sessions::update(tx, key, update, now)?;
             }
@@ -55,7 +55,7 @@ pub(super) fn append(
             event.seq = Some(seq);
             Ok(events::committed(event, Outcome::Stored, position))
         }
-        Appended::Replayed(committed) => Ok(committed),
+        AppendResult::Replayed(committed) => Ok(committed),
     }
 }
 
@@ -66,7 +66,7 @@ pub(super) fn create(tx: &Tx<'_>, prepared: &PreparedSession, now: i64) -> Falli
     if sessions::find_last_seq(tx, key, now)?.is_some() {
         return Err(taken(key).into());
     }
-    let owner = Owner::of(key);
+    let owner = KeysOwner::of(key);
     let mut found = Found::new(0);
     owner.read(tx, &mut found, prepared.reads().into_iter(), prepared.reads_scopes())?;
     match prepared.clone().resolve(found) {
@@ -83,7 +83,7 @@ pub(super) fn put_state(
     author: &str,
     time: f64,
 ) -> Fallible<u64> {
-    let owner = Owner { address: of.into(), session: None };
+    let owner = KeysOwner { address: of.into(), session: None };
     let mut found = Found::new(0);
     let reads = prepared.reads().map(|change| (change.scope, change.name.as_str()));
     owner.read(tx, &mut found, reads, prepared.reads_scopes())?;
@@ -94,12 +94,12 @@ pub(super) fn put_state(
 }
 
 /// The owner of the keys.
-struct Owner<'a> {
-    address: Address<'a>,
+struct KeysOwner<'a> {
+    address: KeysAddress<'a>,
     session: Option<&'a SessionKey>,
 }
 
-impl<'a> Owner<'a> {
+impl<'a> KeysOwner<'a> {
     fn of(key: &'a SessionKey) -> Self {
         Self { address: key.into(), session: Some(key) }
     }

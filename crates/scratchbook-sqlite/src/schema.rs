@@ -5,7 +5,7 @@ use std::path::Path;
 use refinery_core::Runner;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::error::{Failure, Fallible, describe};
+use super::error::{Fallible, StoreFailure, describe};
 use super::locks::FileLock;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::plan::migrate::Migration;
@@ -92,7 +92,7 @@ fn migrate(connection: &mut Connection, path: &Path) -> Fallible<()> {
             Some((kind, why)) if kind != ErrorKind::Internal => (kind, format!("{what}: {why}")),
             _ => (ErrorKind::FailedPrecondition, what),
         };
-        Failure::Ours(Error::new(kind, format!("{}: {what}", path.display())).with_source(e))
+        StoreFailure::Ours(Error::new(kind, format!("{}: {what}", path.display())).with_source(e))
     })?;
     tracing::debug!(version = NEWEST, "migrated the database");
     Ok(())
@@ -142,8 +142,8 @@ fn read_state(connection: &Connection, path: &Path) -> Fallible<SchemaState> {
     Ok(SchemaState::Version(connection.query_row(&version, [], |row| row.get(0))?))
 }
 
-fn refused(message: String) -> Failure {
-    Failure::Ours(Error::new(ErrorKind::FailedPrecondition, message))
+fn refused(message: String) -> StoreFailure {
+    StoreFailure::Ours(Error::new(ErrorKind::FailedPrecondition, message))
 }
 
 #[cfg(test)]

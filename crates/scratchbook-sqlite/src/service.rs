@@ -6,11 +6,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use super::events::{Appended, EventPage};
+use super::events::{AppendResult, EventPageQuery};
 use super::transaction::Tx;
 use super::{
-    Open, SqliteMode, SqliteSessionService, events, feed, fork, hashes, list, locate, owners, past, removals, resolve,
-    retention, sessions, state, state_log, usage, writer,
+    OpenQueues, SqliteMode, SqliteSessionService, events, feed, fork, hashes, list, locate, owners, past, removals,
+    resolve, retention, sessions, state, state_log, usage, writer,
 };
 use scratchbook_core::environment::Environment;
 use scratchbook_core::error::{KeyWriter, Result};
@@ -70,7 +70,7 @@ impl SessionService for SqliteSessionService {
 
     async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
         let (events, state) = (EventQuery::new(config)?, StateQuery::new(&config.state)?);
-        let events = EventPage { query: events, bytes: config.page_bytes };
+        let events = EventPageQuery { query: events, bytes: config.page_bytes };
         let (key, now) = (key.clone(), self.now_micros());
         self.read(move |connection| sessions::get(connection, &key, events, &state, now)).await
     }
@@ -190,12 +190,12 @@ impl SessionService for SqliteSessionService {
             }
         };
         let (shared, charge) =
-            (Arc::clone(&new), held.kept_if(|appended: &Appended| matches!(appended, Appended::Stored { .. })));
+            (Arc::clone(&new), held.kept_if(|appended: &AppendResult| matches!(appended, AppendResult::Stored { .. })));
         let append = move |tx: &Tx<'_>| events::append(tx, &address, &shared, now);
         let appended = self.write_charged(CommitScope::session(key), new.bytes(), charge, append).await?;
         Ok(match appended {
-            Appended::Replayed(committed) => committed,
-            Appended::Stored { seq, position } => {
+            AppendResult::Replayed(committed) => committed,
+            AppendResult::Stored { seq, position } => {
                 // The writer dropped its reference before it answered.
                 let mut event = match Arc::try_unwrap(new) {
                     Ok(new) => new.prepared.event,
@@ -264,7 +264,7 @@ impl SessionService for SqliteSessionService {
 
     async fn close(&self) -> Result<()> {
         let open = self.opened().take();
-        if let Some(Open { queues, running }) = open {
+        if let Some(OpenQueues { queues, running }) = open {
             queues.close();
             drop(running);
         }

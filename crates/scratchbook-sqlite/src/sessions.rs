@@ -3,8 +3,8 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::Fallible;
-use super::events::{self, EventPage};
-use super::growth::Growth;
+use super::events::{self, EventPageQuery};
+use super::growth::GrowthByScope;
 use super::locate;
 use super::retention;
 use super::row::{named, number};
@@ -27,7 +27,7 @@ use scratchbook_core::store::taken;
 pub(super) fn get(
     connection: &Connection,
     key: &SessionKey,
-    events: EventPage,
+    events: EventPageQuery,
     state: &StateQuery,
     now: i64,
 ) -> Fallible<Option<Session>> {
@@ -135,7 +135,7 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<()> {
     }
     let time = seconds_of_micros(new.created);
     let origin = Origin { position, session: Some((key, 0)), event_id: "", author: "user", time };
-    let mut growth = Growth::default();
+    let mut growth = GrowthByScope::default();
     for change in &new.shared {
         let was_there = match change.scope {
             Scope::User => state::write_shared(tx, app, Some(user), change, &origin)?,

@@ -4,7 +4,7 @@ use rusqlite::{Connection, Row, params, params_from_iter};
 use serde_json::{Map, Value};
 
 use super::error::Fallible;
-use super::growth::Growth;
+use super::growth::GrowthByScope;
 use super::row::{decode, lossy, named, text_length};
 use super::state_log::{self, Origin};
 use super::transaction::Tx;
@@ -125,7 +125,7 @@ pub(super) fn put_state(
 ) -> Fallible<u64> {
     let position = tx.next_position()?;
     let origin = Origin { position, session: None, event_id: "", author, time };
-    let mut growth = Growth::default();
+    let mut growth = GrowthByScope::default();
     for change in changes {
         let was_there = write_shared(tx, owner.app_name(), owner.user_id(), change, &origin)?;
         growth.add(change, was_there);

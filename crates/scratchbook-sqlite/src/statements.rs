@@ -13,10 +13,10 @@ use super::error::Fallible;
 /// The prepared statements of a connection.
 pub(super) struct Statements<'c> {
     connection: &'c Connection,
-    entries: RefCell<Vec<Entry<'c>>>,
+    entries: RefCell<Vec<StatementSlot<'c>>>,
 }
 
-struct Entry<'c> {
+struct StatementSlot<'c> {
     /// The address and the length of the text, because two texts may begin at the same address.
     text: (usize, usize),
     /// `None` while the statement is in use.
@@ -55,7 +55,7 @@ impl<'c> Statements<'c> {
         if let Some(index) = entries.iter().position(|entry| entry.text == text) {
             return (index, entries[index].statement.take());
         }
-        entries.push(Entry { text, statement: None });
+        entries.push(StatementSlot { text, statement: None });
         (entries.len() - 1, None)
     }
 }

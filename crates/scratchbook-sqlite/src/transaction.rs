@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row};
 
-use super::counts::Counts;
+use super::counts::KeyCountBounds;
 use super::error::Fallible;
 use super::statements::Statements;
 
@@ -14,7 +14,7 @@ use super::statements::Statements;
 pub(super) struct Tx<'c> {
     connection: &'c Connection,
     statements: Statements<'c>,
-    counts: Counts,
+    counts: KeyCountBounds,
     /// The last feed position assigned. It is read when the first position is needed and written once, at the end.
     position: Cell<Option<i64>>,
     /// The number of pages of the database at the last commit.
@@ -24,7 +24,7 @@ pub(super) struct Tx<'c> {
 impl<'c> Tx<'c> {
     /// Prepares for the first transaction, which [`begin`](Self::begin) starts.
     pub(super) fn new(connection: &'c Connection) -> Self {
-        let (statements, counts) = (Statements::new(connection), Counts::default());
+        let (statements, counts) = (Statements::new(connection), KeyCountBounds::default());
         Self { connection, statements, counts, position: Cell::new(None), pages: Cell::new(0) }
     }
 
@@ -140,7 +140,7 @@ impl<'c> Tx<'c> {
     }
 
     /// Returns the remembered numbers of keys, valid from the first [`next_position`](Self::next_position) on.
-    pub(super) fn counts(&self) -> &Counts {
+    pub(super) fn counts(&self) -> &KeyCountBounds {
         &self.counts
     }
 

@@ -10,10 +10,10 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use tokio::sync::watch;
 
-use super::connection::{Opened, count_pages};
+use super::connection::{OpenedDatabase, count_pages};
 use super::error::Fallible;
-use super::files::{Extent, Files, beside};
-use super::group::{Group, GroupWriter};
+use super::files::{DatabaseFiles, Extent, beside};
+use super::group::{GroupWriter, WriteGroup};
 use super::locks::FileLock;
 use super::queue::Next;
 use super::transaction::Tx;
@@ -31,7 +31,7 @@ const ERASE_AGAIN: Duration = Duration::from_millis(300);
 const BUSY_SLICE: Duration = Duration::from_millis(100);
 
 /// The writer thread, before it runs.
-pub(super) struct Writer {
+pub(super) struct WriterThread {
     connection: Connection,
     committer: Committer,
     /// Dropped last, after the connection and its files are closed.
@@ -41,7 +41,7 @@ pub(super) struct Writer {
 /// Everything the thread owns except the connection, from which its statements borrow.
 struct Committer {
     lock: FileLock,
-    files: Arc<Files>,
+    files: Arc<DatabaseFiles>,
     wal: PathBuf,
     extent: Extent,
     /// The page size, in bytes.
@@ -57,17 +57,17 @@ struct Committer {
 }
 
 /// What the writer shares with other threads.
-pub(super) struct Shared {
+pub(super) struct WriterHandles {
     pub(super) readers: Vec<JoinHandle<()>>,
     pub(super) commits: Commits,
     /// Dropped once everything is closed.
     pub(super) running: watch::Sender<()>,
 }
 
-impl Writer {
-    pub(super) fn new(opened: Opened, writes: WriteReceiver, shared: Shared) -> Self {
-        let Opened { connection, lock, files, extent, page } = opened;
-        let Shared { readers, commits, running } = shared;
+impl WriterThread {
+    pub(super) fn new(opened: OpenedDatabase, writes: WriteReceiver, shared: WriterHandles) -> Self {
+        let OpenedDatabase { connection, lock, files, extent, page } = opened;
+        let WriterHandles { readers, commits, running } = shared;
         let committer = Committer {
             lock,
             wal: beside(files.path(), "-wal"),
@@ -85,7 +85,7 @@ impl Writer {
     }
 
     /// Returns the files that the writer writes to.
-    pub(super) fn files(&self) -> Arc<Files> {
+    pub(super) fn files(&self) -> Arc<DatabaseFiles> {
         Arc::clone(&self.committer.files)
     }
 
@@ -126,11 +126,11 @@ impl Committer {
         tracing::debug!(jobs, bytes, micros = started.elapsed().as_micros() as u64, "committed a group of writes");
     }
 
-    fn locked_group(&mut self, tx: &Tx<'_>, first: QueuedWrite) -> Group {
+    fn locked_group(&mut self, tx: &Tx<'_>, first: QueuedWrite) -> WriteGroup {
         if let Err(error) = self.begin(tx, first.since) {
-            return Group::failed(first, error);
+            return WriteGroup::failed(first, error);
         }
-        let group = Group::commit(self, tx, first);
+        let group = WriteGroup::commit(self, tx, first);
         if group.has_erased() {
             self.erased = true;
             self.checkpoint(tx.connection());
@@ -160,7 +160,7 @@ impl Committer {
     }
 
     /// Turns success into an error if the file was replaced or truncated while it was written.
-    fn check_written(&mut self, tx: &Tx<'_>, group: &mut Group) {
+    fn check_written(&mut self, tx: &Tx<'_>, group: &mut WriteGroup) {
         if group.has_failed() {
             return;
         }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::content;
 use super::custom::{self, COMPACTION, USAGE};
-use super::message::{Message, Unknown, either, is_either};
+use super::message::{Message, UnknownFields, either, is_either};
 use super::{seconds_from_timestamp, timestamp_from_seconds};
 use scratchbook_core::content::Content;
 use scratchbook_core::error::{Error, Result};
@@ -91,7 +91,7 @@ const BROUGHT: &str = "vertex";
 /// `InvalidArgument` if there are unknown fields outside of the whole event, values of the wrong type, no author or no
 /// time, or if it is not an event at all.
 pub fn event_from_json(value: Value) -> Result<Event> {
-    read(value, Unknown::Refused)
+    read(value, UnknownFields::Refused)
 }
 
 /// Reads a `SessionEvent` that another program has written, as [`event_from_json`] does. That program may be newer.
@@ -102,10 +102,10 @@ pub fn event_from_json(value: Value) -> Result<Event> {
 ///
 /// As [`event_from_json`], except for unknown fields.
 pub fn event_from_server(value: Value) -> Result<Event> {
-    read(value, Unknown::LeftOut)
+    read(value, UnknownFields::LeftOut)
 }
 
-fn read(value: Value, unknown: Unknown) -> Result<Event> {
+fn read(value: Value, unknown: UnknownFields) -> Result<Event> {
     json::check_levels(&value, MOST_LEVELS, || "the event".to_owned())?;
     let mut fields = Message::new(value, "the event", FIELDS, unknown)?;
     let author = fields.text("author")?.ok_or_else(|| Error::invalid("the event has no author; name one"))?;
@@ -118,7 +118,7 @@ fn read(value: Value, unknown: Unknown) -> Result<Event> {
     let mut metadata = Message::new(metadata, "the event's metadata", METADATA, unknown)?;
     let is_partial = metadata.get("partial") == Some(&Value::Bool(true));
     let beside = from_fields(fields, &mut metadata, actions)?;
-    if unknown == Unknown::Refused {
+    if unknown == UnknownFields::Refused {
         check_known(&beside, &whole)?;
     }
     let mut event = laid_over(beside, whole);
@@ -197,7 +197,7 @@ pub fn mark_brought(event: &mut Event) {
 
 /// Returns the actions with ADK's names. An unknown action that the whole event has with the same value is ignored: a
 /// newer client has sent the action twice, and nothing is lost. `unknown` says how other unknown actions are handled.
-fn actions(fields: &mut Message, whole: &Map<String, Value>, unknown: Unknown) -> Result<Map<String, Value>> {
+fn actions(fields: &mut Message, whole: &Map<String, Value>, unknown: UnknownFields) -> Result<Map<String, Value>> {
     let Some(mut sent) = fields.take("actions") else { return Ok(Map::new()) };
     let known: Vec<_> = ACTIONS.iter().map(|(name, _)| name).chain(ADK_ACTIONS).copied().collect();
     if let (Some(sent), Some(Value::Object(whole))) = (sent.as_object_mut(), whole.get("actions")) {

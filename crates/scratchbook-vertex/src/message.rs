@@ -8,7 +8,7 @@ use scratchbook_core::error::{Error, Result};
 
 /// How unknown fields are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unknown {
+pub(super) enum UnknownFields {
     /// A server refuses them, because it cannot store what it does not know.
     Refused,
     /// A client ignores them.
@@ -29,7 +29,7 @@ impl Message {
     ///
     /// `InvalidArgument` if the value is not an object, has a field twice, or has an unknown field although unknown
     /// fields are refused.
-    pub(super) fn new(value: Value, place: &'static str, known: &[&str], unknown: Unknown) -> Result<Self> {
+    pub(super) fn new(value: Value, place: &'static str, known: &[&str], unknown: UnknownFields) -> Result<Self> {
         let Value::Object(sent) = value else {
             return Err(Error::invalid(format!("{place} is no JSON object; send one")));
         };
@@ -37,7 +37,7 @@ impl Message {
         for (name, value) in sent {
             let found = known.iter().find(|known| is_either(known, &name));
             let Some(known) = found else {
-                if unknown == Unknown::LeftOut {
+                if unknown == UnknownFields::LeftOut {
                     continue;
                 }
                 return Err(Error::invalid(format!("unknown name {name:?} at {place}: there is no such field")));
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn a_field_is_known_in_both_spellings_and_sent_in_one() {
         let known = ["userId", "labels"];
-        let read = |value| Message::new(value, "it", &known, Unknown::Refused);
+        let read = |value| Message::new(value, "it", &known, UnknownFields::Refused);
         assert_eq!(read(json!({"user_id": "a"})).unwrap().text("userId").unwrap().as_deref(), Some("a"));
         assert_eq!(
             read(json!({"user_id": null, "userId": "a"})).unwrap().text("userId").unwrap().as_deref(),
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_value_of_another_type_is_refused_and_not_shown() {
-        let mut message = Message::new(json!({"a": {"x": 7.25}}), "it", &["a"], Unknown::Refused).unwrap();
+        let mut message = Message::new(json!({"a": {"x": 7.25}}), "it", &["a"], UnknownFields::Refused).unwrap();
         let error = message.texts("a").unwrap_err().to_string();
         assert!(error.contains("'a' of it") && !error.contains("7.25"), "{error}");
     }

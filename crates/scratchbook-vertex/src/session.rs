@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::message::{Message, Unknown};
+use super::message::{Message, UnknownFields};
 use super::{duration_from_text, seconds_from_timestamp, timestamp_from_seconds};
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::session::{Expiry, Session};
@@ -67,7 +67,7 @@ impl SessionResource {
     /// `InvalidArgument` if there are unknown fields, values of the wrong type, invalid times, or both `ttl` and
     /// `expireTime`.
     pub fn from_json(value: Value) -> Result<Self> {
-        let mut fields = Message::new(value, "the session", FIELDS, Unknown::Refused)?;
+        let mut fields = Message::new(value, "the session", FIELDS, UnknownFields::Refused)?;
         let mut time = |name: &str| -> Result<Option<f64>> {
             let text = fields.text(name)?;
             text.map(|text| seconds_from_timestamp(&text).map_err(|e| e.context(name))).transpose()

@@ -6,7 +6,7 @@ use scratchbook_core::plan::migrate::{Migration, MigrationRun};
 use scratchbook_core::plan::redact;
 use scratchbook_core::store::Store;
 
-use crate::kinds::{KINDS, Kind, feature_of};
+use crate::kinds::{KINDS, StoreKind, feature_of};
 
 /// Opens the store that a URI names:
 /// - `memory:`
@@ -85,7 +85,7 @@ pub async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
     (kind_of(uri)?.migrate)(uri, run).await
 }
 
-fn kind_of(uri: &str) -> Result<&'static Kind> {
+fn kind_of(uri: &str) -> Result<&'static StoreKind> {
     KINDS.iter().find(|kind| (kind.is_named_by)(uri)).ok_or_else(|| unknown_scheme(uri))
 }
 

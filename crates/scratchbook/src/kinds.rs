@@ -13,24 +13,24 @@ use scratchbook_core::store::Store;
 use crate::connect::scheme;
 
 /// Computes a store's limits from those in its URI.
-type Room<'a> = Box<dyn FnOnce(Limits) -> Limits + Send + 'a>;
+type AdjustLimits<'a> = Box<dyn FnOnce(Limits) -> Limits + Send + 'a>;
 
 /// The result of opening a store: the store, and the limits in its URI.
-type Opened = Result<(Store, Limits)>;
+type OpenedStore = Result<(Store, Limits)>;
 
 /// A kind of store.
-pub(crate) struct Kind {
+pub(crate) struct StoreKind {
     /// A URI of this kind, as error messages show it.
     pub(crate) example: &'static str,
     pub(crate) is_named_by: fn(uri: &str) -> bool,
-    pub(crate) open: for<'a> fn(uri: &'a str, room: Room<'a>) -> BoxFuture<'a, Opened>,
+    pub(crate) open: for<'a> fn(uri: &'a str, room: AdjustLimits<'a>) -> BoxFuture<'a, OpenedStore>,
     pub(crate) migrate: for<'a> fn(uri: &'a str, run: MigrationRun) -> BoxFuture<'a, Result<Vec<Migration>>>,
     /// Returns how a URI of this kind is written, if the scheme is a common mistake for it.
     pub(crate) misspelt: fn(scheme: &str) -> Option<&'static str>,
 }
 
 /// All kinds, in the order in which messages list them.
-pub(crate) const KINDS: &[Kind] = &[
+pub(crate) const KINDS: &[StoreKind] = &[
     MEMORY,
     #[cfg(feature = "sqlite")]
     SQLITE,
@@ -57,7 +57,7 @@ pub(crate) fn feature_of(scheme: &str) -> Option<&'static str> {
     OPTIONAL.iter().find(|(known, _)| scheme.eq_ignore_ascii_case(known)).map(|(_, feature)| *feature)
 }
 
-const MEMORY: Kind = Kind {
+const MEMORY: StoreKind = StoreKind {
     example: "'memory:'",
     is_named_by: |uri| uri == "memory:" || uri == "memory://",
     open: |_, room| {
@@ -72,7 +72,7 @@ const MEMORY: Kind = Kind {
 };
 
 #[cfg(feature = "sqlite")]
-const SQLITE: Kind = Kind {
+const SQLITE: StoreKind = StoreKind {
     example: "'sqlite://PATH'",
     is_named_by: |uri| uri.starts_with("sqlite://"),
     open: |uri, room| {
@@ -91,7 +91,7 @@ const SQLITE: Kind = Kind {
 };
 
 #[cfg(feature = "postgres")]
-const POSTGRES: Kind = Kind {
+const POSTGRES: StoreKind = StoreKind {
     example: "'postgresql://USER@HOST/DATABASE'",
     is_named_by: |uri| feature_of(scheme(uri)) == Some("postgres"),
     open: |uri, room| {
@@ -105,7 +105,7 @@ const POSTGRES: Kind = Kind {
 };
 
 #[cfg(feature = "mysql")]
-const MYSQL: Kind = Kind {
+const MYSQL: StoreKind = StoreKind {
     example: "'mysql://USER@HOST/DATABASE'",
     is_named_by: |uri| feature_of(scheme(uri)) == Some("mysql"),
     open: |uri, room| {
@@ -119,7 +119,7 @@ const MYSQL: Kind = Kind {
 };
 
 #[cfg(feature = "vertex-ai")]
-const VERTEX_AI: Kind = Kind {
+const VERTEX_AI: StoreKind = StoreKind {
     example: "'vertexai://projects/P/locations/L/reasoningEngines/E'",
     is_named_by: |uri| uri.split_once("://").is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("vertexai")),
     open: |uri, _| {

@@ -5,25 +5,25 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use scratchbook_histories::faults::Error;
+use scratchbook_histories::faults::FaultError;
 use scratchbook_histories::power::disk::Honesty;
-use scratchbook_histories::power::{Attack, HEAD, Setting, Work};
+use scratchbook_histories::power::{Attack, Durability, HEAD, Work};
 use scratchbook_histories::servers::serve;
-use scratchbook_histories::table::Table;
-use scratchbook_histories::topology::{Options, Topology};
+use scratchbook_histories::table::ResultTable;
+use scratchbook_histories::topology::{Topology, TopologyOptions};
 
 /// The maximum number of printed violations of a topology. All violations are counted.
 const MOST_PRINTED: usize = 20;
 
 /// Runs concurrent transactions on stores and servers, with faults, and checks that they are strictly serializable.
 #[derive(Debug, Parser)]
-struct Arguments {
+struct HistoriesArgs {
     #[command(subcommand)]
-    command: Command,
+    command: HistoriesCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum HistoriesCommand {
     /// Attacks topologies, and prints a row of a table for each.
     Run {
         /// The topologies, such as sqlite-4; all by default. "short" names those that need only a server.
@@ -46,7 +46,7 @@ enum Command {
     Power {
         /// When a commit is acknowledged.
         #[arg(long, default_value = "full")]
-        setting: Setting,
+        setting: Durability,
         /// How many processes write at the same time.
         #[arg(long, default_value_t = 1)]
         processes: usize,
@@ -76,13 +76,13 @@ enum Command {
 }
 
 #[tokio::main]
-async fn main() -> Result<ExitCode, Error> {
-    match Arguments::parse().command {
-        Command::Run { topologies, seconds, seed, folder, table } => {
+async fn main() -> Result<ExitCode, FaultError> {
+    match HistoriesArgs::parse().command {
+        HistoriesCommand::Run { topologies, seconds, seed, folder, table } => {
             let time = Duration::from_secs(seconds);
-            run(&topologies, time, seed, folder.as_deref(), Table::open(table.as_deref())?).await
+            run(&topologies, time, seed, folder.as_deref(), ResultTable::open(table.as_deref())?).await
         }
-        Command::Power { setting, processes, disk, cuts, seed, folder } => {
+        HistoriesCommand::Power { setting, processes, disk, cuts, seed, folder } => {
             let program = std::env::current_exe()?;
             let (program, folder) = (&*program, folder.as_deref());
             let attack = Attack { program, setting, processes, honesty: disk, cuts, seed, folder };
@@ -91,11 +91,11 @@ async fn main() -> Result<ExitCode, Error> {
             print_violations("power", &outcome.violations);
             Ok(ExitCode::from(u8::from(!outcome.violations.is_empty())))
         }
-        Command::Append(work) => {
+        HistoriesCommand::Append(work) => {
             work.run().await?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Serve { database, port } => {
+        HistoriesCommand::Serve { database, port } => {
             serve(&database, port).await.map_err(|error| error.to_string())?;
             Ok(ExitCode::SUCCESS)
         }
@@ -107,8 +107,8 @@ async fn run(
     time: Duration,
     seed: u64,
     folder: Option<&Path>,
-    mut table: Table,
-) -> Result<ExitCode, Error> {
+    mut table: ResultTable,
+) -> Result<ExitCode, FaultError> {
     let program = std::env::current_exe()?;
     let mut is_broken = false;
     for topology in named(names)? {
@@ -117,7 +117,7 @@ async fn run(
             continue;
         }
         let history = folder.map(|folder| folder.join(format!("{name}.jsonl")));
-        let options = Options { program: &program, time, seed, history: history.as_deref() };
+        let options = TopologyOptions { program: &program, time, seed, history: history.as_deref() };
         let outcome = match topology.run(&options).await {
             Ok(outcome) => outcome,
             Err(error) => {
@@ -144,7 +144,7 @@ fn print_violations(name: &str, violations: &[String]) {
 }
 
 /// Returns the topologies with these names.
-fn named(names: &[String]) -> Result<Vec<Topology>, Error> {
+fn named(names: &[String]) -> Result<Vec<Topology>, FaultError> {
     let mut found = Vec::new();
     for name in names {
         let named = |topology: &&Topology| topology.name == name || (name == "short" && topology.is_short);

@@ -3,14 +3,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::history::{Entry, Kind, Step};
+use crate::history::{EntryKind, HistoryEntry, TransactionStep};
 
 /// The elements of lists.
 type Elements<'e> = HashMap<&'e String, HashSet<u64>>;
 
 /// Returns which elements are lost, doubled, stored although they were refused, stored without the rest of their
 /// commit, or read although no client appended them. The last read of a list shows what is stored.
-pub(super) fn violations(entries: &[Entry]) -> Vec<String> {
+pub(super) fn violations(entries: &[HistoryEntry]) -> Vec<String> {
     let stored: HashMap<_, _> = entries.iter().flat_map(reads).collect();
     let doubled = stored.iter().filter_map(|(list, elements)| {
         let mut seen = HashSet::new();
@@ -18,14 +18,18 @@ pub(super) fn violations(entries: &[Entry]) -> Vec<String> {
         (!twice.is_empty()).then(|| format!("{list} has twice: {twice:?}"))
     });
     let mut violations: Vec<_> = doubled.collect();
-    for entry in entries.iter().filter(|entry| entry.kind != Kind::Invoke) {
+    for entry in entries.iter().filter(|entry| entry.kind != EntryKind::Invoke) {
         let is_stored = |list: &String, element: &u64| stored.get(list).is_some_and(|all| all.contains(element));
         let (there, missing): (Vec<_>, Vec<_>) = appends(entry).partition(|(list, element)| is_stored(list, element));
         let place = entry.index;
         match entry.kind {
-            Kind::Ok if !missing.is_empty() => violations.push(format!("lost, of the commit at {place}: {missing:?}")),
-            Kind::Fail if !there.is_empty() => violations.push(format!("stored, but refused at {place}: {there:?}")),
-            Kind::Info => violations.extend(in_part(entry, entries)),
+            EntryKind::Ok if !missing.is_empty() => {
+                violations.push(format!("lost, of the commit at {place}: {missing:?}"))
+            }
+            EntryKind::Fail if !there.is_empty() => {
+                violations.push(format!("stored, but refused at {place}: {there:?}"))
+            }
+            EntryKind::Info => violations.extend(in_part(entry, entries)),
             _ => {}
         }
     }
@@ -35,7 +39,7 @@ pub(super) fn violations(entries: &[Entry]) -> Vec<String> {
 
 /// Returns what is stored of a commit with an unknown outcome, if only a part is stored. The commit may have been
 /// carried out during the reads at the end, so the last read of all its lists at one time shows what is stored.
-fn in_part(entry: &Entry, entries: &[Entry]) -> Option<String> {
+fn in_part(entry: &HistoryEntry, entries: &[HistoryEntry]) -> Option<String> {
     let lists: HashSet<_> = appends(entry).map(|(list, _)| list).collect();
     let place = entry.index;
     let of_all = entries.iter().rev().map(|entry| reads(entry).collect::<HashMap<_, _>>());
@@ -48,9 +52,9 @@ fn in_part(entry: &Entry, entries: &[Entry]) -> Option<String> {
 }
 
 /// Returns a read of a list with elements that no client can have appended.
-fn from_nobody(entries: &[Entry]) -> Option<String> {
+fn from_nobody(entries: &[HistoryEntry]) -> Option<String> {
     let mut appended = Elements::new();
-    for (list, element) in entries.iter().filter(|entry| entry.kind == Kind::Invoke).flat_map(appends) {
+    for (list, element) in entries.iter().filter(|entry| entry.kind == EntryKind::Invoke).flat_map(appends) {
         appended.entry(list).or_default().insert(*element);
     }
     let is_known = |list: &String, element: &u64| appended.get(list).is_some_and(|all| all.contains(element));
@@ -61,18 +65,18 @@ fn from_nobody(entries: &[Entry]) -> Option<String> {
     strange.map(|(place, list)| format!("{list} was read at {place} with elements that nobody appended"))
 }
 
-fn appends(entry: &Entry) -> impl Iterator<Item = (&String, &u64)> {
+fn appends(entry: &HistoryEntry) -> impl Iterator<Item = (&String, &u64)> {
     entry.value.iter().filter_map(|step| match step {
-        Step::Append { list, element } => Some((list, element)),
-        Step::Read { .. } => None,
+        TransactionStep::Append { list, element } => Some((list, element)),
+        TransactionStep::Read { .. } => None,
     })
 }
 
 /// Returns what the reads of a committed transaction found.
-fn reads(entry: &Entry) -> impl Iterator<Item = (&String, &Vec<u64>)> {
-    let steps = entry.value.iter().filter(|_| entry.kind == Kind::Ok);
+fn reads(entry: &HistoryEntry) -> impl Iterator<Item = (&String, &Vec<u64>)> {
+    let steps = entry.value.iter().filter(|_| entry.kind == EntryKind::Ok);
     steps.filter_map(|step| match step {
-        Step::Read { list, elements } => elements.as_ref().map(|elements| (list, elements)),
-        Step::Append { .. } => None,
+        TransactionStep::Read { list, elements } => elements.as_ref().map(|elements| (list, elements)),
+        TransactionStep::Append { .. } => None,
     })
 }

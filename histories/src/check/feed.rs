@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use scratchbook::SessionKey;
 
-use crate::client::{FeedEvent, Stored};
+use crate::client::{CommittedEvent, FeedEvent};
 
 /// Compares the feed with the appends that were answered, and returns what is wrong with the feed.
 ///
 /// Each event of the feed has the lists that it changed, with all their elements. So the order of the feed explains the
 /// commits if and only if each list has exactly one more element than in the last event before that changed the list.
-pub(super) fn violations(feed: &[FeedEvent], committed: &[(SessionKey, String, Stored)]) -> Vec<String> {
+pub(super) fn violations(feed: &[FeedEvent], committed: &[(SessionKey, String, CommittedEvent)]) -> Vec<String> {
     let mut violations = Vec::new();
     let (mut seqs, mut lists) = (HashMap::new(), HashMap::<_, &[u64]>::new());
     let mut ids = HashMap::new();

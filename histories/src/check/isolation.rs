@@ -4,10 +4,10 @@
 
 use adya::{History, Opts, Report, Valid, Workload};
 
-use crate::history::{Entry, write_lines};
+use crate::history::{HistoryEntry, write_lines};
 
 /// Returns why the history is not strictly serializable.
-pub(super) fn violations(entries: &[Entry]) -> Vec<String> {
+pub(super) fn violations(entries: &[HistoryEntry]) -> Vec<String> {
     let mut lines = Vec::new();
     if let Err(error) = write_lines(entries, &mut lines) {
         return vec![format!("the history cannot be written: {error}")];

@@ -8,7 +8,7 @@ mod refusals;
 use std::fmt;
 
 use crate::drive::Observed;
-use crate::history::{Entry, Kind};
+use crate::history::{EntryKind, HistoryEntry};
 
 /// What a run did, and what was wrong with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,7 +32,12 @@ pub fn check(observed: &Observed) -> Report {
     violations.extend(counts::violations(&observed.entries));
     violations.extend(observed.feed.iter().flat_map(|feed| feed::violations(feed, &observed.committed)));
     violations.extend(refusals::violations(&observed.refusals, &observed.entries));
-    Report { committed: count(Kind::Ok), refused: count(Kind::Fail), unknown: count(Kind::Info), violations }
+    Report {
+        committed: count(EntryKind::Ok),
+        refused: count(EntryKind::Fail),
+        unknown: count(EntryKind::Info),
+        violations,
+    }
 }
 
 impl fmt::Display for Report {
@@ -43,14 +48,14 @@ impl fmt::Display for Report {
 }
 
 /// Returns the place at which each transaction began, by the place of its end.
-fn beginnings(entries: &[Entry]) -> Vec<Option<usize>> {
+fn beginnings(entries: &[HistoryEntry]) -> Vec<Option<usize>> {
     let mut open = std::collections::HashMap::new();
-    let of = |entry: &Entry| match entry.kind {
-        Kind::Invoke => {
+    let of = |entry: &HistoryEntry| match entry.kind {
+        EntryKind::Invoke => {
             open.insert(entry.process, entry.index);
             None
         }
-        Kind::Ok | Kind::Fail | Kind::Info => open.remove(&entry.process),
+        EntryKind::Ok | EntryKind::Fail | EntryKind::Info => open.remove(&entry.process),
     };
     entries.iter().map(of).collect()
 }

@@ -4,23 +4,25 @@
 use std::collections::HashMap;
 
 use super::beginnings;
-use crate::drive::Refusal;
-use crate::history::{Entry, Kind, Step};
+use crate::drive::RefusedWrite;
+use crate::history::{EntryKind, HistoryEntry, TransactionStep};
 
 /// Returns the refusals of writers whose keys no other client had written since the writers read them.
-pub(super) fn violations(refusals: &[Refusal], entries: &[Entry]) -> Vec<String> {
+pub(super) fn violations(refusals: &[RefusedWrite], entries: &[HistoryEntry]) -> Vec<String> {
     let beginnings = beginnings(entries);
     // When the append of each element began, even if its outcome is unknown.
     let mut begun = HashMap::new();
     for (end, entry) in entries.iter().enumerate() {
-        let Some(beginning) = beginnings[end].filter(|_| matches!(entry.kind, Kind::Ok | Kind::Info)) else { continue };
+        let Some(beginning) = beginnings[end].filter(|_| matches!(entry.kind, EntryKind::Ok | EntryKind::Info)) else {
+            continue;
+        };
         for step in &entry.value {
-            if let Step::Append { list, element } = step {
+            if let TransactionStep::Append { list, element } = step {
                 begun.insert((list, *element), beginning);
             }
         }
     }
-    let has_reason = |refusal: &&Refusal| {
+    let has_reason = |refusal: &&RefusedWrite| {
         refusal.read.iter().any(|(list, read)| {
             begun
                 .iter()

@@ -7,15 +7,15 @@ use scratchbook::connect;
 
 use super::*;
 use crate::client::LibraryClient;
-use crate::drive::{Refusal, Run};
-use crate::history::Step;
+use crate::drive::{HistoryRun, RefusedWrite};
+use crate::history::TransactionStep;
 use crate::workload::Workload;
 
 /// Returns what a run on a store in memory observed.
 async fn observed() -> Observed {
     let client = Arc::new(LibraryClient::new(connect("memory:").await.unwrap()));
     let workload = Workload::new("planted", 2, 2).unwrap();
-    let run = Run::begin(vec![client], workload).await.unwrap();
+    let run = HistoryRun::begin(vec![client], workload).await.unwrap();
     run.work(6, Duration::from_secs(1), 7).await.unwrap();
     let (observed, ended) = run.end().await;
     ended.unwrap();
@@ -27,21 +27,21 @@ async fn observed() -> Observed {
 fn change_reads(observed: &mut Observed, change: impl Fn(&str, &mut Vec<u64>)) {
     for entry in &mut observed.entries {
         for step in &mut entry.value {
-            if let Step::Read { list, elements: Some(elements) } = step {
+            if let TransactionStep::Read { list, elements: Some(elements) } = step {
                 change(list, elements);
             }
         }
     }
 }
 
-fn is_append(step: &Step) -> bool {
-    matches!(step, Step::Append { .. })
+fn is_append(step: &TransactionStep) -> bool {
+    matches!(step, TransactionStep::Append { .. })
 }
 
 /// Returns a list with many elements, and what its last read found.
 fn longest(observed: &Observed) -> (String, Vec<u64>) {
     let reads = observed.entries.iter().flat_map(|entry| &entry.value).filter_map(|step| match step {
-        Step::Read { list, elements: Some(elements) } => Some((list.clone(), elements.clone())),
+        TransactionStep::Read { list, elements: Some(elements) } => Some((list.clone(), elements.clone())),
         _ => None,
     });
     reads.max_by_key(|(_, elements)| elements.len()).unwrap()
@@ -85,12 +85,13 @@ async fn a_doubled_write_is_found() {
 async fn half_a_write_is_found() {
     let mut planted = observed().await;
     // The outcome of a commit to several lists becomes unknown, and one of its elements is never read.
-    let several =
-        |entry: &&mut Entry| entry.kind == Kind::Ok && entry.value.iter().filter(|step| is_append(step)).count() > 1;
+    let several = |entry: &&mut HistoryEntry| {
+        entry.kind == EntryKind::Ok && entry.value.iter().filter(|step| is_append(step)).count() > 1
+    };
     let entry = planted.entries.iter_mut().find(several).unwrap();
-    entry.kind = Kind::Info;
+    entry.kind = EntryKind::Info;
     entry.value.retain(is_append);
-    let Step::Append { list, element } = entry.value[0].clone() else { unreachable!() };
+    let TransactionStep::Append { list, element } = entry.value[0].clone() else { unreachable!() };
     change_reads(&mut planted, |of, read| {
         if of == list {
             read.retain(|found| *found != element);
@@ -105,7 +106,7 @@ async fn a_list_in_the_place_of_another_is_found() {
     let mut planted = observed().await;
     let (own, elements) = longest(&planted);
     let mut reads = planted.entries.iter_mut().flat_map(|entry| &mut entry.value).filter_map(|step| match step {
-        Step::Read { list, elements: Some(elements) } if *list != own => Some(elements),
+        TransactionStep::Read { list, elements: Some(elements) } if *list != own => Some(elements),
         _ => None,
     });
     *reads.next().unwrap() = elements;
@@ -119,9 +120,9 @@ async fn a_history_that_cannot_be_checked_is_not_called_valid() {
     let last = planted.entries.iter().rev().find(|entry| entry.value.iter().any(is_append)).unwrap().clone();
     let process = 1_000_000;
     let time = planted.entries.last().unwrap().time + 1;
-    for kind in [Kind::Invoke, Kind::Ok] {
+    for kind in [EntryKind::Invoke, EntryKind::Ok] {
         let index = planted.entries.len();
-        planted.entries.push(Entry { index, kind, process, time, ..last.clone() });
+        planted.entries.push(HistoryEntry { index, kind, process, time, ..last.clone() });
     }
     assert!(!isolation::violations(&planted.entries).is_empty());
 }
@@ -133,7 +134,7 @@ async fn a_stale_read_is_found() {
     // The very last read of the list misses its last element.
     let reads = planted.entries.iter_mut().rev().flat_map(|entry| &mut entry.value);
     let last = reads.filter_map(|step| match step {
-        Step::Read { list: of, elements: Some(found) } if *of == list => Some(found),
+        TransactionStep::Read { list: of, elements: Some(found) } if *of == list => Some(found),
         _ => None,
     });
     let last = last.into_iter().next().unwrap();
@@ -149,7 +150,7 @@ async fn swapped_writes_are_found() {
     // One reader finds two elements in the reverse order.
     let mut is_done = false;
     for step in planted.entries.iter_mut().flat_map(|entry| &mut entry.value) {
-        if let Step::Read { list: of, elements: Some(read) } = step
+        if let TransactionStep::Read { list: of, elements: Some(read) } = step
             && *of == list
             && read.len() == elements.len()
             && !std::mem::replace(&mut is_done, true)
@@ -194,17 +195,17 @@ async fn a_feed_that_lacks_doubles_or_swaps_commits_is_found_out() {
 async fn a_refusal_without_a_reason_and_a_write_that_should_have_been_refused_are_found() {
     let mut planted = observed().await;
     let (list, elements) = longest(&planted);
-    planted.refusals.push(Refusal { read: vec![(list.clone(), elements.clone())], at: planted.entries.len() });
+    planted.refusals.push(RefusedWrite { read: vec![(list.clone(), elements.clone())], at: planted.entries.len() });
     assert_eq!(refusals::violations(&planted.refusals, &planted.entries).len(), 1);
     // A writer read the list before its last element was appended and wrote afterwards, and was not refused.
     let process = 1_000_000;
-    let read = |elements| Step::Read { list: list.clone(), elements };
-    let append = Step::Append { list: "another/list".to_owned(), element: 1 };
+    let read = |elements| TransactionStep::Read { list: list.clone(), elements };
+    let append = TransactionStep::Append { list: "another/list".to_owned(), element: 1 };
     let mut push = |kind, value| {
         let (index, time) = (planted.entries.len(), planted.entries.last().unwrap().time + 1);
-        planted.entries.push(Entry { index, kind, process, time, f: "txn", value });
+        planted.entries.push(HistoryEntry { index, kind, process, time, f: "txn", value });
     };
-    push(Kind::Invoke, vec![read(None), append.clone()]);
-    push(Kind::Ok, vec![read(Some(elements[..elements.len() - 1].to_vec())), append]);
+    push(EntryKind::Invoke, vec![read(None), append.clone()]);
+    push(EntryKind::Ok, vec![read(Some(elements[..elements.len() - 1].to_vec())), append]);
     assert!(!isolation::violations(&planted.entries).is_empty());
 }

@@ -5,41 +5,41 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use scratchbook::SessionKey;
 
-use super::{Append, Client, Failure, FeedPart, Lists, Stored, View};
+use super::{CallFailure, CommittedEvent, EventAppend, FeedPart, HistoryClient, Lists, StateView};
 
 /// Writes by one client and reads by another. The feed is read by the client for writes, because only the server for
 /// writes promises a feed.
 #[derive(Clone, Debug)]
 pub struct ReadElsewhere {
     /// The client for writes and the feed.
-    pub writes: Arc<dyn Client>,
+    pub writes: Arc<dyn HistoryClient>,
     /// The client for reads.
-    pub reads: Arc<dyn Client>,
+    pub reads: Arc<dyn HistoryClient>,
 }
 
 #[async_trait]
-impl Client for ReadElsewhere {
-    async fn create(&self, session: &SessionKey) -> Result<(), Failure> {
+impl HistoryClient for ReadElsewhere {
+    async fn create(&self, session: &SessionKey) -> Result<(), CallFailure> {
         self.writes.create(session).await
     }
 
-    async fn append(&self, session: &SessionKey, append: &Append) -> Result<Stored, Failure> {
+    async fn append(&self, session: &SessionKey, append: &EventAppend) -> Result<CommittedEvent, CallFailure> {
         self.writes.append(session, append).await
     }
 
-    async fn read(&self, session: &SessionKey, keys: &[String]) -> Result<View, Failure> {
+    async fn read(&self, session: &SessionKey, keys: &[String]) -> Result<StateView, CallFailure> {
         self.reads.read(session, keys).await
     }
 
-    async fn read_at(&self, session: &SessionKey, seq: u64) -> Result<Lists, Failure> {
+    async fn read_at(&self, session: &SessionKey, seq: u64) -> Result<Lists, CallFailure> {
         self.reads.read_at(session, seq).await
     }
 
-    async fn feed(&self, app: &str, cursor: Option<&str>) -> Result<FeedPart, Failure> {
+    async fn feed(&self, app: &str, cursor: Option<&str>) -> Result<FeedPart, CallFailure> {
         self.writes.feed(app, cursor).await
     }
 
-    async fn verify(&self, session: &SessionKey) -> Result<(), Failure> {
+    async fn verify(&self, session: &SessionKey) -> Result<(), CallFailure> {
         self.writes.verify(session).await
     }
 }

@@ -7,7 +7,10 @@ use reqwest::{Method, RequestBuilder, StatusCode};
 use scratchbook::SessionKey;
 use serde_json::{Map, Value, json};
 
-use super::{Append, Client, Failure, FeedEvent, FeedPart, Lists, Seen, Stored, View, lists_in};
+use super::{
+    CallFailure, CommittedEvent, EventAppend, FeedEvent, FeedPart, HistoryClient, Lists, SeenVersion, StateView,
+    lists_in,
+};
 
 /// How long a call may take before its outcome counts as unknown.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -50,8 +53,8 @@ impl HttpClient {
 }
 
 #[async_trait]
-impl Client for HttpClient {
-    async fn create(&self, session: &SessionKey) -> Result<(), Failure> {
+impl HistoryClient for HttpClient {
+    async fn create(&self, session: &SessionKey) -> Result<(), CallFailure> {
         let request = self.at(Method::POST, session, "").json(&json!({"id": session.session_id()}));
         match request.send().await {
             Ok(answer) if answer.status() == StatusCode::CONFLICT => Ok(()),
@@ -59,39 +62,41 @@ impl Client for HttpClient {
         }
     }
 
-    async fn append(&self, session: &SessionKey, append: &Append) -> Result<Stored, Failure> {
+    async fn append(&self, session: &SessionKey, append: &EventAppend) -> Result<CommittedEvent, CallFailure> {
         let steps = append.elements.iter().map(|(key, element)| (key.clone(), json!([{"append": element}])));
         let mut body = json!({
             "event": {"id": append.event_id, "author": "histories"},
             "operations": steps.collect::<Map<_, _>>(),
         });
         match &append.seen {
-            Some(Seen::Json(seen)) => {
+            Some(SeenVersion::Json(seen)) => {
                 body["conflict"] = json!("by_key");
                 body["seen"] = seen.clone();
             }
-            Some(Seen::Library(_)) => return Err(Failure::Refused("the version is another client's".to_owned())),
+            Some(SeenVersion::Library(_)) => {
+                return Err(CallFailure::Refused("the version is another client's".to_owned()));
+            }
             None => {}
         }
         let answer = body_of(self.at(Method::POST, session, "events").json(&body).send().await).await?;
         let event = &answer["event"];
-        Ok(Stored { seq: event["seq"].as_u64().unwrap_or_default(), lists: changes_of(event) })
+        Ok(CommittedEvent { seq: event["seq"].as_u64().unwrap_or_default(), lists: changes_of(event) })
     }
 
-    async fn read(&self, session: &SessionKey, keys: &[String]) -> Result<View, Failure> {
+    async fn read(&self, session: &SessionKey, keys: &[String]) -> Result<StateView, CallFailure> {
         let mut query = vec![("numRecentEvents", "0")];
         query.extend(keys.iter().map(|key| ("key", key.as_str())));
         let mut answer = body_of(self.at(Method::GET, session, "/").query(&query).send().await).await?;
-        Ok(View { lists: lists_of(&answer["state"]), seen: Seen::Json(answer["seen"].take()) })
+        Ok(StateView { lists: lists_of(&answer["state"]), seen: SeenVersion::Json(answer["seen"].take()) })
     }
 
-    async fn read_at(&self, session: &SessionKey, seq: u64) -> Result<Lists, Failure> {
+    async fn read_at(&self, session: &SessionKey, seq: u64) -> Result<Lists, CallFailure> {
         let query = [("at", seq.to_string())];
         let answer = body_of(self.at(Method::GET, session, "state").query(&query).send().await).await?;
         Ok(lists_of(&answer["state"]))
     }
 
-    async fn feed(&self, app: &str, cursor: Option<&str>) -> Result<FeedPart, Failure> {
+    async fn feed(&self, app: &str, cursor: Option<&str>) -> Result<FeedPart, CallFailure> {
         let start = cursor.map_or(("from", "beginning"), |cursor| ("cursor", cursor));
         let request = self.client.get(format!("{}/v1/apps/{app}/feed", self.base)).query(&[start]);
         let answer = body_of(request.send().await).await?;
@@ -110,7 +115,7 @@ impl Client for HttpClient {
         })
     }
 
-    async fn verify(&self, session: &SessionKey) -> Result<(), Failure> {
+    async fn verify(&self, session: &SessionKey) -> Result<(), CallFailure> {
         body_of(self.at(Method::GET, session, "verify").send().await).await.map(drop)
     }
 }
@@ -128,21 +133,23 @@ fn lists_of(values: &Value) -> Lists {
 }
 
 /// Returns the body of an answer that says that the request was carried out.
-async fn body_of(answer: reqwest::Result<reqwest::Response>) -> Result<Value, Failure> {
+async fn body_of(answer: reqwest::Result<reqwest::Response>) -> Result<Value, CallFailure> {
     let answer = answer.map_err(|error| match error.is_connect() {
-        true => Failure::NotDone(error.to_string()),
-        false => Failure::Unknown(error.to_string()),
+        true => CallFailure::NotDone(error.to_string()),
+        false => CallFailure::Unknown(error.to_string()),
     })?;
     let status = answer.status();
-    let body: Value = answer.json().await.map_err(|error| Failure::Unknown(error.to_string()))?;
+    let body: Value = answer.json().await.map_err(|error| CallFailure::Unknown(error.to_string()))?;
     if status.is_success() {
         return Ok(body);
     }
     let said = body["error"]["message"].as_str().unwrap_or_default();
     Err(match status {
-        StatusCode::CONFLICT if body["error"]["kind"] == "conflict" => Failure::Conflict,
-        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => Failure::NotDone(format!("{status}: {said}")),
-        _ if status.is_client_error() => Failure::Refused(format!("{status}: {said}")),
-        _ => Failure::Unknown(format!("{status}: {said}")),
+        StatusCode::CONFLICT if body["error"]["kind"] == "conflict" => CallFailure::Conflict,
+        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
+            CallFailure::NotDone(format!("{status}: {said}"))
+        }
+        _ if status.is_client_error() => CallFailure::Refused(format!("{status}: {said}")),
+        _ => CallFailure::Unknown(format!("{status}: {said}")),
     })
 }

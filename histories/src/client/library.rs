@@ -7,7 +7,10 @@ use scratchbook::{
     AppendOptions, CreateSessionConfig, Error, ErrorKind, Event, GetSessionConfig, SessionKey, StateDelta, Store,
 };
 
-use super::{Append, Client, Failure, FeedEvent, FeedPart, Lists, Seen, Stored, View, lists_in};
+use super::{
+    CallFailure, CommittedEvent, EventAppend, FeedEvent, FeedPart, HistoryClient, Lists, SeenVersion, StateView,
+    lists_in,
+};
 
 /// How many entries a page of the feed has.
 const PAGE: usize = 50;
@@ -27,8 +30,8 @@ impl LibraryClient {
 }
 
 #[async_trait]
-impl Client for LibraryClient {
-    async fn create(&self, session: &SessionKey) -> Result<(), Failure> {
+impl HistoryClient for LibraryClient {
+    async fn create(&self, session: &SessionKey) -> Result<(), CallFailure> {
         let config = CreateSessionConfig::default().with_session_id(session.session_id());
         match self.store.sessions.create_session(session.app_name(), session.user_id(), config).await {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(failure(&error)),
@@ -36,35 +39,37 @@ impl Client for LibraryClient {
         }
     }
 
-    async fn append(&self, session: &SessionKey, append: &Append) -> Result<Stored, Failure> {
+    async fn append(&self, session: &SessionKey, append: &EventAppend) -> Result<CommittedEvent, CallFailure> {
         let mut delta = StateDelta::new();
         for (key, element) in &append.elements {
             delta.append(key, element).map_err(|e| failure(&e))?;
         }
         let event = Event::new("histories").with_id(append.event_id.as_str()).with_state_delta(delta);
         let options = match &append.seen {
-            Some(Seen::Library(seen)) => AppendOptions::by_key(seen.clone()),
-            Some(Seen::Json(_)) => return Err(Failure::Refused("the version is another client's".to_owned())),
+            Some(SeenVersion::Library(seen)) => AppendOptions::by_key(seen.clone()),
+            Some(SeenVersion::Json(_)) => {
+                return Err(CallFailure::Refused("the version is another client's".to_owned()));
+            }
             None => AppendOptions::default(),
         };
         let committed = self.store.sessions.append(session, event, options).await.map_err(|e| failure(&e))?;
         let seq = committed.event.seq.unwrap_or_default();
-        Ok(Stored { seq, lists: changes_of(&committed.event) })
+        Ok(CommittedEvent { seq, lists: changes_of(&committed.event) })
     }
 
-    async fn read(&self, session: &SessionKey, keys: &[String]) -> Result<View, Failure> {
+    async fn read(&self, session: &SessionKey, keys: &[String]) -> Result<StateView, CallFailure> {
         let config = GetSessionConfig::state_only().with_state_keys(keys);
         let read = self.store.sessions.get_session(session, &config).await.map_err(|e| failure(&e))?;
-        let session = read.ok_or_else(|| Failure::Refused(format!("no session {session}")))?;
-        Ok(View { lists: lists_in(&session.state().to_map()), seen: Seen::Library(session.seen().clone()) })
+        let session = read.ok_or_else(|| CallFailure::Refused(format!("no session {session}")))?;
+        Ok(StateView { lists: lists_in(&session.state().to_map()), seen: SeenVersion::Library(session.seen().clone()) })
     }
 
-    async fn read_at(&self, session: &SessionKey, seq: u64) -> Result<Lists, Failure> {
+    async fn read_at(&self, session: &SessionKey, seq: u64) -> Result<Lists, CallFailure> {
         let state = self.store.sessions.get_state_at(session, seq).await.map_err(|e| failure(&e))?;
         Ok(lists_in(&state.to_map()))
     }
 
-    async fn feed(&self, app: &str, cursor: Option<&str>) -> Result<FeedPart, Failure> {
+    async fn feed(&self, app: &str, cursor: Option<&str>) -> Result<FeedPart, CallFailure> {
         let owner = StateOwner::app(app).map_err(|e| failure(&e))?;
         let start = cursor.map_or(FeedStart::Beginning, |cursor| FeedStart::After(FeedCursor::new(cursor)));
         let page = self.store.sessions.list_feed(&owner, &start, PAGE).await.map_err(|e| failure(&e))?;
@@ -81,7 +86,7 @@ impl Client for LibraryClient {
         Ok(FeedPart { events: events.collect(), cursor: page.cursor.as_str().to_owned(), is_end })
     }
 
-    async fn verify(&self, session: &SessionKey) -> Result<(), Failure> {
+    async fn verify(&self, session: &SessionKey) -> Result<(), CallFailure> {
         self.store.sessions.verify_session(session).await.map(drop).map_err(|e| failure(&e))
     }
 }
@@ -94,16 +99,16 @@ fn changes_of(event: &Event) -> Lists {
     lists_in(&values.collect())
 }
 
-fn failure(error: &Error) -> Failure {
+fn failure(error: &Error) -> CallFailure {
     use ErrorKind::{
         AlreadyExists, Conflict, InvalidArgument, NotFound, PayloadTooLarge, ResourceExhausted, Unsupported,
     };
     match error.kind() {
-        Conflict => Failure::Conflict,
+        Conflict => CallFailure::Conflict,
         AlreadyExists | InvalidArgument | NotFound | PayloadTooLarge | Unsupported => {
-            Failure::Refused(error.to_string())
+            CallFailure::Refused(error.to_string())
         }
-        ResourceExhausted => Failure::NotDone(error.to_string()),
-        _ => Failure::Unknown(error.to_string()),
+        ResourceExhausted => CallFailure::NotDone(error.to_string()),
+        _ => CallFailure::Unknown(error.to_string()),
     }
 }

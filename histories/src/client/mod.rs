@@ -19,18 +19,18 @@ pub type Lists = BTreeMap<String, Vec<u64>>;
 
 /// An event to append.
 #[derive(Clone, Debug)]
-pub struct Append {
+pub struct EventAppend {
     /// The id of the event. A store recognizes a retry by this id.
     pub event_id: String,
     /// The elements to append, by the keys of their lists.
     pub elements: Vec<(String, u64)>,
     /// What the writer has seen, if the write has to be refused when one of these keys was written since.
-    pub seen: Option<Seen>,
+    pub seen: Option<SeenVersion>,
 }
 
 /// What a reader has seen, in the client's form.
 #[derive(Clone, Debug)]
-pub enum Seen {
+pub enum SeenVersion {
     /// The library's form.
     Library(scratchbook::session::Seen),
     /// The form of `/v1`.
@@ -39,7 +39,7 @@ pub enum Seen {
 
 /// A committed event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct CommittedEvent {
     /// The number of the event in its session.
     pub seq: u64,
     /// The lists after the event.
@@ -48,11 +48,11 @@ pub struct Stored {
 
 /// Keys of a session's state, read at one time.
 #[derive(Clone, Debug)]
-pub struct View {
+pub struct StateView {
     /// The lists.
     pub lists: Lists,
     /// The version of the state that they were read from.
-    pub seen: Seen,
+    pub seen: SeenVersion,
 }
 
 /// An event of the feed.
@@ -81,7 +81,7 @@ pub struct FeedPart {
 
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum CallFailure {
     /// A key was written after the writer had seen it. Nothing was done.
     Conflict,
     /// The store refused the call. Nothing was done.
@@ -94,19 +94,19 @@ pub enum Failure {
 
 /// A client of one store or server.
 #[async_trait]
-pub trait Client: std::fmt::Debug + Send + Sync {
+pub trait HistoryClient: std::fmt::Debug + Send + Sync {
     /// Creates a session, unless it exists.
-    async fn create(&self, session: &SessionKey) -> Result<(), Failure>;
+    async fn create(&self, session: &SessionKey) -> Result<(), CallFailure>;
     /// Appends an event.
-    async fn append(&self, session: &SessionKey, append: &Append) -> Result<Stored, Failure>;
+    async fn append(&self, session: &SessionKey, append: &EventAppend) -> Result<CommittedEvent, CallFailure>;
     /// Reads keys of a session's state, all in one snapshot.
-    async fn read(&self, session: &SessionKey, keys: &[String]) -> Result<View, Failure>;
+    async fn read(&self, session: &SessionKey, keys: &[String]) -> Result<StateView, CallFailure>;
     /// Reads the session's own keys as they were after an event.
-    async fn read_at(&self, session: &SessionKey, seq: u64) -> Result<Lists, Failure>;
+    async fn read_at(&self, session: &SessionKey, seq: u64) -> Result<Lists, CallFailure>;
     /// Reads the next page of the app's feed. Without a cursor, this is the first page.
-    async fn feed(&self, app: &str, cursor: Option<&str>) -> Result<FeedPart, Failure>;
+    async fn feed(&self, app: &str, cursor: Option<&str>) -> Result<FeedPart, CallFailure>;
     /// Checks that the stored state is the state that the events give.
-    async fn verify(&self, session: &SessionKey) -> Result<(), Failure>;
+    async fn verify(&self, session: &SessionKey) -> Result<(), CallFailure>;
 }
 
 /// Returns the lists among the values of a state or a delta.

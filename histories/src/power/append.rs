@@ -11,7 +11,7 @@ use scratchbook::{
 };
 use serde_json::json;
 
-use super::Setting;
+use super::Durability;
 
 /// The app of everything, and the user whose sessions stay.
 pub(super) const APP: &str = "app";
@@ -36,7 +36,7 @@ pub struct Work {
     pub database: PathBuf,
     /// When a commit is acknowledged.
     #[arg(long)]
-    pub setting: Setting,
+    pub setting: Durability,
     /// About how many events are appended.
     #[arg(long)]
     pub events: usize,
@@ -100,7 +100,7 @@ impl Work {
 }
 
 /// Opens the database.
-pub(super) async fn open(path: &Path, setting: Setting) -> Result<SqliteSessionService> {
+pub(super) async fn open(path: &Path, setting: Durability) -> Result<SqliteSessionService> {
     SqliteSessionService::open(path, SqliteOptions::default().with_synchronous(setting.into())).await
 }
 

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use scratchbook::session::{FeedCommit, FeedStart, SessionServiceExt as _, StateOwner};
 use scratchbook::{AppendOptions, Event, GetSessionConfig, Result, SessionService, SqliteSessionService, StateDelta};
 
-use super::Setting;
+use super::Durability;
 use super::append::{APP, SESSIONS, USER, key, open, secret};
 
 /// How many entries a page of the feed has.
@@ -42,7 +42,7 @@ impl Acknowledged {
 
 /// What is found in a database.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Found {
+pub(super) struct DatabaseContents {
     /// Events in the order of the feed, as [`stored`] writes them.
     pub(super) events: Vec<String>,
 }
@@ -60,11 +60,11 @@ pub(super) struct Missing {
 /// Returns what is there and what is missing, and adds to `violations` what no database may show.
 pub(super) async fn check(
     path: &Path,
-    setting: Setting,
-    whole: &Found,
+    setting: Durability,
+    whole: &DatabaseContents,
     acknowledged: &Acknowledged,
     violations: &mut Vec<String>,
-) -> (Found, Missing) {
+) -> (DatabaseContents, Missing) {
     let mut missing = Missing::default();
     for copy in &acknowledged.copies {
         if let Err(why) = check_copy(&path.with_file_name(copy), setting).await {
@@ -84,7 +84,7 @@ pub(super) async fn check(
     }
     let there: HashSet<_> = found.events.iter().map(String::as_str).collect();
     missing.events = acknowledged.events.iter().filter(|event| !there.contains(event.as_str())).count();
-    if setting == Setting::Full && (missing.events > 0 || missing.deletions > 0) {
+    if setting == Durability::Full && (missing.events > 0 || missing.deletions > 0) {
         violations.push(format!("{} events and {} deletions were acknowledged", missing.events, missing.deletions));
     }
     if found.events.len() < acknowledged.at_least {
@@ -98,7 +98,7 @@ pub(super) async fn check(
 }
 
 /// Reads all events of a database.
-pub(super) async fn found_in(path: &Path, setting: Setting) -> Result<Found> {
+pub(super) async fn found_in(path: &Path, setting: Durability) -> Result<DatabaseContents> {
     let service = open(path, setting).await?;
     let found = events_of(&service).await?;
     service.close().await?;
@@ -106,7 +106,7 @@ pub(super) async fn found_in(path: &Path, setting: Setting) -> Result<Found> {
 }
 
 /// Reads and verifies everything, and writes to it. Also returns how many deletions are missing.
-async fn read(path: &Path, setting: Setting, deleted: &[String]) -> Result<(Found, usize)> {
+async fn read(path: &Path, setting: Durability, deleted: &[String]) -> Result<(DatabaseContents, usize)> {
     let service = open(path, setting).await?;
     let found = events_of(&service).await?;
     let mut counts = BTreeMap::<&str, u64>::new();
@@ -145,9 +145,9 @@ async fn read(path: &Path, setting: Setting, deleted: &[String]) -> Result<(Foun
     Ok((found, missing))
 }
 
-async fn events_of(service: &SqliteSessionService) -> Result<Found> {
+async fn events_of(service: &SqliteSessionService) -> Result<DatabaseContents> {
     let owner = StateOwner::user(APP, USER)?;
-    let (mut found, mut start) = (Found::default(), FeedStart::Beginning);
+    let (mut found, mut start) = (DatabaseContents::default(), FeedStart::Beginning);
     loop {
         let page = service.list_feed(&owner, &start, PAGE).await?;
         if page.entries.is_empty() {
@@ -162,7 +162,7 @@ async fn events_of(service: &SqliteSessionService) -> Result<Found> {
     }
 }
 
-async fn check_copy(path: &Path, setting: Setting) -> Result<()> {
+async fn check_copy(path: &Path, setting: Durability) -> Result<()> {
     if !path.exists() {
         return Err(damaged("there is no such file".to_owned()));
     }

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::{fs, io};
 
-use super::record::{Entry, Operation};
+use super::record::{FileOperation, RecordedOperation};
 
 /// The unit in which a disk writes.
 const SECTOR: usize = 512;
@@ -30,7 +30,7 @@ pub enum Honesty {
 
 /// What was not durable when the power was cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Loss {
+pub struct LostWrites {
     /// Writes that are whole.
     pub kept: usize,
     /// Writes of which some sectors or bytes are there.
@@ -60,11 +60,11 @@ pub struct Disk {
 #[derive(Debug, Default)]
 struct StoredFile {
     durable: Vec<u8>,
-    pending: Vec<Change>,
+    pending: Vec<FileChange>,
 }
 
 #[derive(Debug)]
-enum Change {
+enum FileChange {
     Write { offset: usize, data: Vec<u8> },
     Truncate(usize),
 }
@@ -98,32 +98,32 @@ impl Disk {
     /// # Errors
     ///
     /// The operation is on a file that the disk does not have, so the record is incomplete.
-    pub fn apply(&mut self, entry: &Entry) -> Result<(), String> {
+    pub fn apply(&mut self, entry: &RecordedOperation) -> Result<(), String> {
         let inode = entry.inode;
         match &entry.operation {
-            Operation::Create(name) => {
+            FileOperation::Create(name) => {
                 let linked = self.inodes.get(&inode).copied().filter(|file| self.names.values().any(|it| it == file));
                 let file = linked.unwrap_or_else(|| self.add(inode, Vec::new()));
                 self.rename(vec![(name.clone(), Some(file))]);
             }
-            Operation::Remove(name) => self.rename(vec![(name.clone(), None)]),
-            Operation::Rename(old, new) => {
+            FileOperation::Remove(name) => self.rename(vec![(name.clone(), None)]),
+            FileOperation::Rename(old, new) => {
                 let file = self.names.get(old).copied();
                 self.rename(vec![(old.clone(), None), (new.clone(), file)]);
             }
-            Operation::Write { offset, data } => {
+            FileOperation::Write { offset, data } => {
                 let (offset, data) = (*offset, data.clone());
-                self.file(inode)?.pending.push(Change::Write { offset, data });
+                self.file(inode)?.pending.push(FileChange::Write { offset, data });
             }
-            Operation::Truncate(length) => self.file(inode)?.pending.push(Change::Truncate(*length)),
-            Operation::Sync if self.honesty == Honesty::IgnoresFileSyncs => {}
-            Operation::Sync => self.file(inode)?.sync(),
-            Operation::SyncFolder if self.honesty == Honesty::IgnoresFolderSyncs => {}
-            Operation::SyncFolder => {
+            FileOperation::Truncate(length) => self.file(inode)?.pending.push(FileChange::Truncate(*length)),
+            FileOperation::Sync if self.honesty == Honesty::IgnoresFileSyncs => {}
+            FileOperation::Sync => self.file(inode)?.sync(),
+            FileOperation::SyncFolder if self.honesty == Honesty::IgnoresFolderSyncs => {}
+            FileOperation::SyncFolder => {
                 self.durable_names.clone_from(&self.names);
                 self.changes.clear();
             }
-            Operation::Print(_) => {}
+            FileOperation::Print(_) => {}
         }
         Ok(())
     }
@@ -146,10 +146,10 @@ impl Disk {
 
     /// Cuts the power. Returns the files that the disk has then, and what was lost.
     #[must_use]
-    pub fn cut(&self, random: &mut fastrand::Rng) -> (BTreeMap<String, Vec<u8>>, Loss) {
-        let mut loss = Loss::default();
+    pub fn cut(&self, random: &mut fastrand::Rng) -> (BTreeMap<String, Vec<u8>>, LostWrites) {
+        let mut loss = LostWrites::default();
         let mut names = self.durable_names.clone();
-        let kept = Kept::choose(random, self.changes.len());
+        let kept = KeptChanges::choose(random, self.changes.len());
         for (number, change) in self.changes.iter().enumerate() {
             if kept.has(number, random) {
                 apply_names(&mut names, change);
@@ -173,7 +173,7 @@ fn apply_names(names: &mut BTreeMap<String, usize>, change: &[(String, Option<us
 
 /// Which of several pending changes are kept.
 #[derive(Clone, Copy, Debug)]
-enum Kept {
+enum KeptChanges {
     All,
     None,
     /// The first ones.
@@ -182,7 +182,7 @@ enum Kept {
     Each(f64),
 }
 
-impl Kept {
+impl KeptChanges {
     fn choose(random: &mut fastrand::Rng, count: usize) -> Self {
         match random.u8(..8) {
             0 => Self::All,
@@ -216,28 +216,28 @@ impl StoredFile {
         content
     }
 
-    fn after_cut(&self, random: &mut fastrand::Rng, loss: &mut Loss) -> Vec<u8> {
-        match Kept::choose(random, self.pending.len()) {
-            Kept::All => {
+    fn after_cut(&self, random: &mut fastrand::Rng, loss: &mut LostWrites) -> Vec<u8> {
+        match KeptChanges::choose(random, self.pending.len()) {
+            KeptChanges::All => {
                 loss.kept += writes_in(&self.pending);
                 self.all()
             }
-            Kept::None => {
+            KeptChanges::None => {
                 loss.lost += writes_in(&self.pending);
                 self.durable.clone()
             }
-            Kept::First(count) => self.first(count, random, loss),
-            Kept::Each(probability) => self.sectors(probability, random, loss),
+            KeptChanges::First(count) => self.first(count, random, loss),
+            KeptChanges::Each(probability) => self.sectors(probability, random, loss),
         }
     }
 
     /// Keeps the first changes, and the first sectors of the next one.
-    fn first(&self, count: usize, random: &mut fastrand::Rng, loss: &mut Loss) -> Vec<u8> {
+    fn first(&self, count: usize, random: &mut fastrand::Rng, loss: &mut LostWrites) -> Vec<u8> {
         let mut content = self.durable.clone();
         let (kept, rest) = self.pending.split_at(count);
         kept.iter().for_each(|change| change.apply(&mut content));
         (loss.kept, loss.lost) = (loss.kept + writes_in(kept), loss.lost + writes_in(rest));
-        if let Some(Change::Write { offset, data }) = rest.first() {
+        if let Some(FileChange::Write { offset, data }) = rest.first() {
             let end = (offset + random.usize(..=data.len())) / SECTOR * SECTOR;
             let there = end.saturating_sub(*offset);
             write(&mut content, *offset, &data[..there]);
@@ -249,10 +249,10 @@ impl StoredFile {
 
     /// Keeps each sector as one of the writes to it left it: as the newest write did with this probability, and
     /// otherwise as any of them did. If a truncation is lost, all later writes are lost, too.
-    fn sectors(&self, probability: f64, random: &mut fastrand::Rng, loss: &mut Loss) -> Vec<u8> {
+    fn sectors(&self, probability: f64, random: &mut fastrand::Rng, loss: &mut LostWrites) -> Vec<u8> {
         let mut content = self.durable.clone();
         let mut rest = &self.pending[..];
-        while let Some(length) = rest.iter().position(|change| matches!(change, Change::Truncate(_))) {
+        while let Some(length) = rest.iter().position(|change| matches!(change, FileChange::Truncate(_))) {
             sectors_of(&rest[..length], &mut content, probability, random, loss);
             rest = &rest[length..];
             if random.f64() > probability {
@@ -267,12 +267,18 @@ impl StoredFile {
     }
 }
 
-fn writes_in(changes: &[Change]) -> usize {
-    changes.iter().filter(|change| matches!(change, Change::Write { .. })).count()
+fn writes_in(changes: &[FileChange]) -> usize {
+    changes.iter().filter(|change| matches!(change, FileChange::Write { .. })).count()
 }
 
 /// Writes some sectors of these writes.
-fn sectors_of(writes: &[Change], content: &mut Vec<u8>, probability: f64, random: &mut fastrand::Rng, loss: &mut Loss) {
+fn sectors_of(
+    writes: &[FileChange],
+    content: &mut Vec<u8>,
+    probability: f64,
+    random: &mut fastrand::Rng,
+    loss: &mut LostWrites,
+) {
     // How many of the writes to a sector are kept.
     let mut kept = HashMap::<usize, usize>::new();
     for (_, sector, _) in pieces(writes) {
@@ -287,7 +293,7 @@ fn sectors_of(writes: &[Change], content: &mut Vec<u8>, probability: f64, random
     }
     let old = content.len();
     // The file has the length after any one of the writes.
-    let lengths: Vec<_> = writes.iter().map(Change::end).collect();
+    let lengths: Vec<_> = writes.iter().map(FileChange::end).collect();
     let length = lengths[..random.usize(..=lengths.len())].iter().copied().max().unwrap_or(0).max(old);
     content.resize(length, 0);
     if random.bool() {
@@ -295,7 +301,7 @@ fn sectors_of(writes: &[Change], content: &mut Vec<u8>, probability: f64, random
     }
     let mut there = vec![0; writes.len()];
     for (number, sector, bytes) in pieces(writes) {
-        let Change::Write { offset, data } = &writes[number] else { continue };
+        let FileChange::Write { offset, data } = &writes[number] else { continue };
         let Some(left) = kept.get_mut(&sector).filter(|left| **left > 0) else { continue };
         *left -= 1;
         let end = bytes.end.min(length);
@@ -309,18 +315,18 @@ fn sectors_of(writes: &[Change], content: &mut Vec<u8>, probability: f64, random
 
 /// Splits writes into parts that are in one sector each. Returns the number of the write, the number of the sector, and
 /// the range of bytes in the file.
-fn pieces(writes: &[Change]) -> impl Iterator<Item = (usize, usize, Range<usize>)> {
+fn pieces(writes: &[FileChange]) -> impl Iterator<Item = (usize, usize, Range<usize>)> {
     writes.iter().enumerate().flat_map(|(number, change)| {
         let (start, end) = match change {
-            Change::Write { offset, data } => (*offset, offset + data.len()),
-            Change::Truncate(_) => (0, 0),
+            FileChange::Write { offset, data } => (*offset, offset + data.len()),
+            FileChange::Truncate(_) => (0, 0),
         };
         let sectors = start / SECTOR..end.div_ceil(SECTOR);
         sectors.map(move |sector| (number, sector, start.max(sector * SECTOR)..end.min((sector + 1) * SECTOR)))
     })
 }
 
-impl Change {
+impl FileChange {
     fn apply(&self, content: &mut Vec<u8>) {
         match self {
             Self::Write { offset, data } => write(content, *offset, data),
@@ -355,7 +361,7 @@ fn write(content: &mut Vec<u8>, offset: usize, data: &[u8]) {
     content[offset..end].copy_from_slice(data);
 }
 
-impl Loss {
+impl LostWrites {
     /// Adds another loss.
     pub fn add(&mut self, other: Self) {
         self.kept += other.kept;
@@ -380,20 +386,20 @@ mod tests {
 
     const INODE: u64 = 7;
 
-    fn disk(honesty: Honesty, operations: Vec<Operation>) -> Disk {
+    fn disk(honesty: Honesty, operations: Vec<FileOperation>) -> Disk {
         let mut disk = Disk { honesty, ..Disk::default() };
         for operation in operations {
-            disk.apply(&Entry { inode: INODE, operation }).unwrap();
+            disk.apply(&RecordedOperation { inode: INODE, operation }).unwrap();
         }
         disk
     }
 
-    fn created() -> Operation {
-        Operation::Create("a".to_owned())
+    fn created() -> FileOperation {
+        FileOperation::Create("a".to_owned())
     }
 
-    fn written(offset: usize, byte: u8, length: usize) -> Operation {
-        Operation::Write { offset, data: vec![byte; length] }
+    fn written(offset: usize, byte: u8, length: usize) -> FileOperation {
+        FileOperation::Write { offset, data: vec![byte; length] }
     }
 
     /// Cuts the power many times, and returns what the disk then has.
@@ -404,7 +410,7 @@ mod tests {
 
     #[test]
     fn what_was_synced_is_there() {
-        let synced = || vec![created(), written(0, 1, 2_000), Operation::Sync, Operation::SyncFolder];
+        let synced = || vec![created(), written(0, 1, 2_000), FileOperation::Sync, FileOperation::SyncFolder];
         for content in after_cuts(&disk(Honesty::Honest, synced())) {
             assert_eq!(content.unwrap(), [1; 2_000]);
         }
@@ -416,7 +422,7 @@ mod tests {
 
     #[test]
     fn sectors_of_what_was_not_synced_are_there_or_not() {
-        let operations = vec![created(), written(0, 1, 2_048), Operation::Sync, Operation::SyncFolder];
+        let operations = vec![created(), written(0, 1, 2_048), FileOperation::Sync, FileOperation::SyncFolder];
         let more = [written(100, 2, 1_500), written(1_000, 3, 100)];
         let contents = after_cuts(&disk(Honesty::Honest, operations.into_iter().chain(more).collect()));
         for content in contents.iter().flatten() {
@@ -433,9 +439,9 @@ mod tests {
 
     #[test]
     fn a_name_that_was_not_synced_may_be_lost_or_come_back() {
-        let contents = after_cuts(&disk(Honesty::Honest, vec![created(), written(0, 1, 512), Operation::Sync]));
+        let contents = after_cuts(&disk(Honesty::Honest, vec![created(), written(0, 1, 512), FileOperation::Sync]));
         assert!(contents.contains(&None) && contents.contains(&Some(vec![1; 512])));
-        let removed = vec![created(), Operation::SyncFolder, Operation::Remove("a".to_owned())];
+        let removed = vec![created(), FileOperation::SyncFolder, FileOperation::Remove("a".to_owned())];
         let contents = after_cuts(&disk(Honesty::Honest, removed));
         assert!(contents.contains(&None) && contents.contains(&Some(Vec::new())));
     }

@@ -18,12 +18,12 @@ use std::{fmt, fs, io};
 use scratchbook::store::Synchronous;
 
 pub use self::append::Work;
-use self::check::{Acknowledged, Found, check, found_in};
-use self::disk::{Disk, Honesty, Loss};
-use self::record::{Entry, Operation, Recorder};
-use crate::faults::Error;
+use self::check::{Acknowledged, DatabaseContents, check, found_in};
+use self::disk::{Disk, Honesty, LostWrites};
+use self::record::{FileOperation, OperationRecorder, RecordedOperation};
+use crate::faults::FaultError;
 
-/// The head of a table whose rows are an [`Attack`] and its [`Outcome`].
+/// The head of a table whose rows are an [`Attack`] and its [`PowerOutcome`].
 pub const HEAD: &str = "| synchronous, processes | disk | cuts of operations | unsynced writes kept / torn / lost / names \
                         lost | acknowledged | lost | deletions | lost, text left | copies | violations |\n\
                         |---|---|---|---|---|---|---|---|---|---|";
@@ -42,23 +42,23 @@ const DATABASE: &str = "agents.db";
 
 /// When a commit is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Setting {
+pub enum Durability {
     /// When the commit is on the disk: `synchronous=full`, the default.
     Full,
     /// When the commit is in the log, which is not synced: `synchronous=normal`.
     Normal,
 }
 
-impl From<Setting> for Synchronous {
-    fn from(setting: Setting) -> Self {
+impl From<Durability> for Synchronous {
+    fn from(setting: Durability) -> Self {
         match setting {
-            Setting::Full => Self::Full,
-            Setting::Normal => Self::Normal,
+            Durability::Full => Self::Full,
+            Durability::Normal => Self::Normal,
         }
     }
 }
 
-impl fmt::Display for Setting {
+impl fmt::Display for Durability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if *self == Self::Full { "full" } else { "normal" })
     }
@@ -70,7 +70,7 @@ pub struct Attack<'a> {
     /// The command `histories`, which also does the work that is recorded.
     pub program: &'a Path,
     /// When a commit is acknowledged.
-    pub setting: Setting,
+    pub setting: Durability,
     /// How many processes write at the same time.
     pub processes: usize,
     /// Which syncs the disk ignores.
@@ -85,7 +85,7 @@ pub struct Attack<'a> {
 
 /// What power cuts have shown.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct PowerOutcome {
     /// How often the power was cut.
     pub cuts: usize,
     /// Operations that were recorded.
@@ -105,7 +105,7 @@ pub struct Outcome {
     /// Acknowledged deletions whose text was still in a file, although nothing reads it there.
     pub traces: usize,
     /// What the disk forgot.
-    pub loss: Loss,
+    pub loss: LostWrites,
     /// What no database may show.
     pub violations: Vec<String>,
 }
@@ -121,9 +121,9 @@ impl fmt::Display for Attack<'_> {
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for PowerOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Loss { kept, torn, lost, names } = self.loss;
+        let LostWrites { kept, torn, lost, names } = self.loss;
         write!(f, "| {} of {} ", self.cuts, self.operations)?;
         write!(f, "| {kept} / {torn} / {lost} / {names} ")?;
         write!(f, "| {} | {}, {} at most ", self.acknowledged, self.lost, self.most_lost)?;
@@ -135,13 +135,13 @@ impl fmt::Display for Outcome {
 /// The files with which the processes of a record begin.
 #[derive(Debug, Default)]
 struct Beginning {
-    files: Files,
+    files: FileContents,
     /// How many events are in the files. These events are on the disk, so no later power cut may lose them.
     events: usize,
 }
 
 /// Files by name.
-type Files = BTreeMap<String, Vec<u8>>;
+type FileContents = BTreeMap<String, Vec<u8>>;
 
 impl Attack<'_> {
     /// Cuts the power again and again.
@@ -149,10 +149,10 @@ impl Attack<'_> {
     /// # Errors
     ///
     /// The work cannot be recorded, or the record is incomplete.
-    pub async fn run(&self) -> Result<Outcome, Error> {
-        let recorder = Recorder::compile()?;
+    pub async fn run(&self) -> Result<PowerOutcome, FaultError> {
+        let recorder = OperationRecorder::compile()?;
         let mut random = fastrand::Rng::with_seed(self.seed);
-        let (mut outcome, mut beginning) = (Outcome::default(), Beginning::default());
+        let (mut outcome, mut beginning) = (PowerOutcome::default(), Beginning::default());
         for number in 0.. {
             if outcome.cuts == self.cuts {
                 break;
@@ -169,12 +169,12 @@ impl Attack<'_> {
     /// Records processes, and cuts the record. Returns what the last cut has left.
     async fn record(
         &self,
-        recorder: &Recorder,
+        recorder: &OperationRecorder,
         number: usize,
         beginning: Beginning,
         random: &mut fastrand::Rng,
-        outcome: &mut Outcome,
-    ) -> Result<Beginning, Error> {
+        outcome: &mut PowerOutcome,
+    ) -> Result<Beginning, FaultError> {
         let folder = tempfile::tempdir()?;
         let live = folder.path().join("live");
         write(&beginning.files, &live)?;
@@ -189,7 +189,7 @@ impl Attack<'_> {
         for cut in cuts(&entries, CUTS.min(self.cuts - outcome.cuts), random) {
             for entry in &entries[done..cut] {
                 disk.apply(entry)?;
-                if let Operation::Print(text) = &entry.operation {
+                if let FileOperation::Print(text) = &entry.operation {
                     acknowledged.add(text);
                 }
             }
@@ -222,7 +222,13 @@ impl Attack<'_> {
     }
 
     /// Checks what a cut has left, and returns how many events it has.
-    async fn check(&self, folder: &Path, whole: &Found, acknowledged: &Acknowledged, outcome: &mut Outcome) -> usize {
+    async fn check(
+        &self,
+        folder: &Path,
+        whole: &DatabaseContents,
+        acknowledged: &Acknowledged,
+        outcome: &mut PowerOutcome,
+    ) -> usize {
         let path = folder.join(DATABASE);
         let (found, missing) = check(&path, self.setting, whole, acknowledged, &mut outcome.violations).await;
         outcome.cuts += 1;
@@ -238,7 +244,7 @@ impl Attack<'_> {
 }
 
 /// Fails if the recorded files differ from the files in the folder. In this case, the record lacks an operation.
-fn compare(mut disk: Disk, entries: &[Entry], folder: &Path) -> Result<(), Error> {
+fn compare(mut disk: Disk, entries: &[RecordedOperation], folder: &Path) -> Result<(), FaultError> {
     entries.iter().try_for_each(|entry| disk.apply(entry))?;
     let mut recorded = disk.seen();
     for entry in fs::read_dir(folder)? {
@@ -259,9 +265,10 @@ fn compare(mut disk: Disk, entries: &[Entry], folder: &Path) -> Result<(), Error
 
 /// Chooses places to cut a record, in their order: half of them anywhere, the others at its beginning or near an
 /// operation that is rare.
-fn cuts(entries: &[Entry], count: usize, random: &mut fastrand::Rng) -> Vec<usize> {
-    let is_rare =
-        |entry: &Entry| !matches!(entry.operation, Operation::Write { .. } | Operation::Sync | Operation::Print(_));
+fn cuts(entries: &[RecordedOperation], count: usize, random: &mut fastrand::Rng) -> Vec<usize> {
+    let is_rare = |entry: &RecordedOperation| {
+        !matches!(entry.operation, FileOperation::Write { .. } | FileOperation::Sync | FileOperation::Print(_))
+    };
     let rare: Vec<_> = (0..entries.len()).filter(|number| is_rare(&entries[*number])).collect();
     let mut cuts: Vec<_> = (0..count)
         .map(|_| match random.u8(..4) {
@@ -275,7 +282,7 @@ fn cuts(entries: &[Entry], count: usize, random: &mut fastrand::Rng) -> Vec<usiz
     cuts
 }
 
-fn write(files: &Files, folder: &Path) -> io::Result<()> {
+fn write(files: &FileContents, folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     files.iter().try_for_each(|(name, content)| fs::write(folder.join(name), content))
 }

@@ -7,23 +7,23 @@ use std::{fs, io};
 
 use tempfile::TempDir;
 
-use crate::faults::Error;
+use crate::faults::FaultError;
 
 /// The length of the part of an entry before its name and data, in bytes.
 const HEAD: usize = 24;
 
 /// One operation of a process.
 #[derive(Debug)]
-pub struct Entry {
+pub struct RecordedOperation {
     /// The file; 0 if there is none.
     pub inode: u64,
     /// What was done.
-    pub operation: Operation,
+    pub operation: FileOperation,
 }
 
 /// What a process did.
 #[derive(Debug)]
-pub enum Operation {
+pub enum FileOperation {
     /// Gives a file a name, usually a new file.
     Create(String),
     /// Removes a name.
@@ -49,17 +49,17 @@ pub enum Operation {
 
 /// The library that records, and the folder of records.
 #[derive(Debug)]
-pub struct Recorder {
+pub struct OperationRecorder {
     folder: TempDir,
 }
 
-impl Recorder {
+impl OperationRecorder {
     /// Compiles the library with the C compiler that `CC` names, by default `cc`.
     ///
     /// # Errors
     ///
     /// There is no such compiler.
-    pub fn compile() -> Result<Self, Error> {
+    pub fn compile() -> Result<Self, FaultError> {
         let recorder = Self { folder: tempfile::tempdir()? };
         let source = recorder.folder.path().join("recorder.c");
         fs::write(&source, include_str!("recorder.c"))?;
@@ -83,7 +83,7 @@ impl Recorder {
     /// # Errors
     ///
     /// A command fails, or the record cannot be read.
-    pub fn run(&self, folder: &Path, commands: Vec<Command>) -> Result<Vec<Entry>, Error> {
+    pub fn run(&self, folder: &Path, commands: Vec<Command>) -> Result<Vec<RecordedOperation>, FaultError> {
         let log = self.folder.path().join("log");
         let folder = fs::canonicalize(folder)?;
         let mut children = Vec::new();
@@ -103,7 +103,7 @@ impl Recorder {
 }
 
 /// Reads a record.
-fn read(mut rest: &[u8]) -> Result<Vec<Entry>, Error> {
+fn read(mut rest: &[u8]) -> Result<Vec<RecordedOperation>, FaultError> {
     let mut entries = Vec::new();
     while !rest.is_empty() {
         let (head, after) = rest.split_at_checked(HEAD).ok_or("the record is cut")?;
@@ -115,17 +115,17 @@ fn read(mut rest: &[u8]) -> Result<Vec<Entry>, Error> {
         let (inode, offset) = (number(8), usize::try_from(number(16))?);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let operation = match head[0] {
-            b'C' => Operation::Create(text(name)),
-            b'U' => Operation::Remove(text(name)),
-            b'R' => Operation::Rename(text(name), text(data)),
-            b'W' => Operation::Write { offset, data: data.to_vec() },
-            b'T' => Operation::Truncate(offset),
-            b'S' => Operation::Sync,
-            b'D' => Operation::SyncFolder,
-            b'A' => Operation::Print(text(data)),
+            b'C' => FileOperation::Create(text(name)),
+            b'U' => FileOperation::Remove(text(name)),
+            b'R' => FileOperation::Rename(text(name), text(data)),
+            b'W' => FileOperation::Write { offset, data: data.to_vec() },
+            b'T' => FileOperation::Truncate(offset),
+            b'S' => FileOperation::Sync,
+            b'D' => FileOperation::SyncFolder,
+            b'A' => FileOperation::Print(text(data)),
             kind => return Err(format!("the record has an operation {kind}").into()),
         };
-        entries.push(Entry { inode, operation });
+        entries.push(RecordedOperation { inode, operation });
         rest = after;
     }
     Ok(entries)

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::account::Account;
+use crate::account::ServerAccount;
 use crate::cluster::Replication;
 use crate::folder::Folder;
 use crate::process::Process;
@@ -24,14 +24,14 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// A cluster whose leader may be killed, frozen and cut off.
 #[derive(Debug)]
 pub struct Patroni {
-    nodes: Vec<Node>,
+    nodes: Vec<PatroniNode>,
     password: String,
     etcd: Etcd,
 }
 
 /// A Patroni process with its PostgreSQL server.
 #[derive(Debug)]
-struct Node {
+struct PatroniNode {
     process: Option<Process>,
     port: u16,
     /// The port of Patroni's REST API.
@@ -64,7 +64,7 @@ impl Patroni {
         let postgres = programs::postgres().ok_or_else(|| missing("postgres"))?;
         let mut cluster = Self { nodes: Vec::new(), password: format!("{:016x}", port::random()), etcd };
         for number in 0..NODES {
-            let node = Node::set_up(number, cluster.etcd.port)?;
+            let node = PatroniNode::set_up(number, cluster.etcd.port)?;
             node.folder.write("patroni.yml", &cluster.configuration(number, &node, &postgres, replication))?;
             cluster.nodes.push(node);
             cluster.run(number, &patroni)?;
@@ -201,9 +201,9 @@ impl Patroni {
 
     /// Returns the configuration of a node's Patroni. Its times are shorter than the defaults (30, 10 and 10 seconds),
     /// so that more leaders are elected in a run.
-    fn configuration(&self, number: usize, node: &Node, programs: &Path, replication: Replication) -> String {
+    fn configuration(&self, number: usize, node: &PatroniNode, programs: &Path, replication: Replication) -> String {
         let is_synchronous = replication == Replication::Synchronous;
-        let Node { port, api, lease, folder, .. } = node;
+        let PatroniNode { port, api, lease, folder, .. } = node;
         let (password, folder, programs, lease) =
             (&self.password, folder.path().display(), programs.display(), lease.port());
         format!(
@@ -239,9 +239,10 @@ postgresql:
     }
 }
 
-impl Node {
+impl PatroniNode {
     fn set_up(number: usize, etcd: u16) -> Result<Self> {
-        let folder = Folder::new(&format!("scratchbook-pt{number}-"), Account::unprivileged(&["postgres", "nobody"])?)?;
+        let folder =
+            Folder::new(&format!("scratchbook-pt{number}-"), ServerAccount::unprivileged(&["postgres", "nobody"])?)?;
         let (port, api, lease) = (port::free()?, port::free()?, Proxy::start(etcd)?);
         Ok(Self { process: None, port, api, lease, etcd, folder })
     }
@@ -265,7 +266,7 @@ impl Node {
 
 impl Etcd {
     fn start(program: &Path) -> Result<Self> {
-        let folder = Folder::new("scratchbook-etcd-", Account::unprivileged(&["etcd", "postgres", "nobody"])?)?;
+        let folder = Folder::new("scratchbook-etcd-", ServerAccount::unprivileged(&["etcd", "postgres", "nobody"])?)?;
         let (port, peers) = (port::free()?, port::free()?);
         let (clients, peers) = (format!("http://127.0.0.1:{port}"), format!("http://127.0.0.1:{peers}"));
         let arguments = [

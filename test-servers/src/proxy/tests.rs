@@ -25,9 +25,9 @@ fn echo() -> (u16, Arc<Mutex<Vec<String>>>) {
     (port, seen)
 }
 
-struct Client(BufReader<TcpStream>);
+struct ProxyClient(BufReader<TcpStream>);
 
-impl Client {
+impl ProxyClient {
     fn new(proxy: &Proxy) -> Self {
         Self(BufReader::new(TcpStream::connect(local(proxy.port())).unwrap()))
     }
@@ -48,7 +48,7 @@ impl Client {
 #[test]
 fn turns_are_counted_not_messages() {
     let proxy = Proxy::start(echo().0).unwrap();
-    let mut client = Client::new(&proxy);
+    let mut client = ProxyClient::new(&proxy);
     for n in 1..=10 {
         assert_eq!(client.ask("hello").unwrap(), "hello");
         assert_eq!(proxy.turns(), n);
@@ -61,14 +61,14 @@ fn turns_are_counted_not_messages() {
     thread::sleep(Duration::from_millis(50));
     assert_eq!(client.ask("gun").unwrap(), "begun");
     assert_eq!(proxy.turns(), 12);
-    Client::new(&proxy).ask("another").unwrap();
+    ProxyClient::new(&proxy).ask("another").unwrap();
     assert_eq!((proxy.turns(), proxy.connections()), (13, 2));
 }
 
 #[test]
 fn a_turn_is_delayed() {
     let proxy = Proxy::start(echo().0).unwrap();
-    let mut client = Client::new(&proxy);
+    let mut client = ProxyClient::new(&proxy);
     proxy.delay(Duration::from_millis(40));
     let start = Instant::now();
     client.ask("one").unwrap();
@@ -83,7 +83,7 @@ fn a_turn_is_delayed() {
 #[test]
 fn all_connections_are_cut_and_new_ones_are_not() {
     let proxy = Proxy::start(echo().0).unwrap();
-    let mut clients = [Client::new(&proxy), Client::new(&proxy)];
+    let mut clients = [ProxyClient::new(&proxy), ProxyClient::new(&proxy)];
     for client in &mut clients {
         client.ask("hello").unwrap();
     }
@@ -91,20 +91,20 @@ fn all_connections_are_cut_and_new_ones_are_not() {
     for client in &mut clients {
         assert_eq!(client.ask("hello"), None);
     }
-    assert!(Client::new(&proxy).ask("hello").is_some());
+    assert!(ProxyClient::new(&proxy).ask("hello").is_some());
 }
 
 #[test]
 fn an_answer_is_swallowed_after_the_server_has_done_what_it_was_asked() {
     let (port, seen) = echo();
     let proxy = Proxy::start(port).unwrap();
-    let mut client = Client::new(&proxy);
+    let mut client = ProxyClient::new(&proxy);
     client.ask("first").unwrap();
     proxy.swallow(2);
     assert_eq!(client.ask("commit"), None);
-    assert_eq!(Client::new(&proxy).ask("again"), None);
+    assert_eq!(ProxyClient::new(&proxy).ask("again"), None);
     assert_eq!(proxy.swallowed(), 2);
-    assert_eq!(Client::new(&proxy).ask("last").unwrap(), "last");
+    assert_eq!(ProxyClient::new(&proxy).ask("last").unwrap(), "last");
     assert_eq!(*lock(&seen), ["first", "commit", "again", "last"]);
 }
 
@@ -114,9 +114,9 @@ fn a_server_that_is_gone_ends_the_connection_and_another_takes_over() {
     let port = unused.local_addr().unwrap().port();
     drop(unused);
     let proxy = Proxy::start(port).unwrap();
-    assert_eq!(Client::new(&proxy).ask("anybody"), None);
+    assert_eq!(ProxyClient::new(&proxy).ask("anybody"), None);
     proxy.forward_to(echo().0);
-    assert!(Client::new(&proxy).ask("anybody").is_some());
+    assert!(ProxyClient::new(&proxy).ask("anybody").is_some());
 }
 
 #[test]

@@ -12,12 +12,12 @@ const CHILD: &str = "SCRATCHBOOK_SERVERS_CHILD";
 
 /// What exists of a server while it runs.
 #[derive(Debug)]
-struct Traces {
+struct ServerTraces {
     port: u16,
     folder: PathBuf,
 }
 
-impl Traces {
+impl ServerTraces {
     fn are_there(&self) -> bool {
         TcpStream::connect(("127.0.0.1", self.port)).is_ok() && self.folder.is_dir() && !self.processes().is_empty()
     }
@@ -45,12 +45,12 @@ impl Traces {
     }
 }
 
-fn of_postgres(server: &Postgres) -> Traces {
-    Traces { port: server.port(), folder: server.folder().to_path_buf() }
+fn of_postgres(server: &Postgres) -> ServerTraces {
+    ServerTraces { port: server.port(), folder: server.folder().to_path_buf() }
 }
 
-fn of_mariadb(server: &MariaDb) -> Traces {
-    Traces { port: server.port(), folder: server.folder().to_path_buf() }
+fn of_mariadb(server: &MariaDb) -> ServerTraces {
+    ServerTraces { port: server.port(), folder: server.folder().to_path_buf() }
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_child_starts_own_mariadb() {
 }
 
 /// Prints the traces, and does not return: the process is to be killed.
-fn show(traces: &Traces) {
+fn show(traces: &ServerTraces) {
     println!("\nserver {} {}", traces.port, traces.folder.display());
     loop {
         std::thread::park();
@@ -113,7 +113,7 @@ fn kill_a_child(test: &str) {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let line = lines.map(Result::unwrap).find(|line| line.starts_with("server ")).expect("the child starts a server");
     let (port, folder) = line.trim_start_matches("server ").split_once(' ').unwrap();
-    let traces = Traces { port: port.parse().unwrap(), folder: Path::new(folder).to_path_buf() };
+    let traces = ServerTraces { port: port.parse().unwrap(), folder: Path::new(folder).to_path_buf() };
     assert!(traces.are_there());
     child.kill().unwrap();
     child.wait().unwrap();

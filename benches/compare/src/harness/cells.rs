@@ -10,17 +10,17 @@ pub(crate) struct Cell {
 
 /// Cells that are measured by the same processes, in databases that begin empty.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct CellGroup {
     pub(crate) name: &'static str,
     pub(crate) cells: Vec<Cell>,
 }
 
 /// Returns the groups of a run.
-pub(crate) fn groups(quick: bool) -> Vec<Group> {
+pub(crate) fn groups(quick: bool) -> Vec<CellGroup> {
     if quick { vec![quick_group()] } else { all_groups() }
 }
 
-fn all_groups() -> Vec<Group> {
+fn all_groups() -> Vec<CellGroup> {
     let hundred_thousand = [10, 100, 1_000, 10_000, 100_000];
     let reads = ["get", "get_json", "get_recent"];
     let http = [("http_create", 16), ("http_get", 16), ("http_patch", 16), ("http_turn", 1), ("http_turn", 16)];
@@ -55,7 +55,7 @@ fn all_groups() -> Vec<Group> {
 }
 
 /// Returns one group with all cells, because each start of a runner takes seconds.
-fn quick_group() -> Group {
+fn quick_group() -> CellGroup {
     let cells = [
         cells("create", [1], [1, 16]),
         cells("append", [10, 1_000], [1]),
@@ -79,8 +79,8 @@ fn quick_group() -> Group {
     group("quick", cells.concat())
 }
 
-fn group(name: &'static str, cells: Vec<Cell>) -> Group {
-    Group { name, cells }
+fn group(name: &'static str, cells: Vec<Cell>) -> CellGroup {
+    CellGroup { name, cells }
 }
 
 fn cells<const S: usize, const T: usize>(workload: &'static str, sizes: [u64; S], tasks: [usize; T]) -> Vec<Cell> {

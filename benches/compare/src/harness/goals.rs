@@ -1,6 +1,6 @@
 //! The goals of the comparison, and which of them are met.
 
-use crate::summary::{CellKey, Outcome, Summary};
+use crate::summary::{CellKey, CellOutcome, Summary};
 use crate::systems::SystemId;
 
 /// A goal: on this store, scratchbook should run this workload `times` times as fast as another system.
@@ -135,7 +135,7 @@ impl Goal {
     }
 }
 
-fn ours<'a>(summary: &'a Summary, store: &str, key: &CellKey) -> Option<&'a Outcome> {
+fn ours<'a>(summary: &'a Summary, store: &str, key: &CellKey) -> Option<&'a CellOutcome> {
     summary.measured(&SystemId::new("scratchbook", None, store), key)
 }
 
@@ -161,12 +161,13 @@ mod tests {
     fn a_goal_is_met_beside_the_fastest_service() {
         let lines = |ours: u64| {
             let other = |service: &str, count| {
-                let crate::results::Line::Row(mut row) = row("google-adk", "sqlite", "get", 1_000, measured(count, 0))
+                let crate::results::ResultLine::Row(mut row) =
+                    row("google-adk", "sqlite", "get", 1_000, measured(count, 0))
                 else {
                     panic!("it is a row")
                 };
                 row.id.service = Some(service.to_owned());
-                crate::results::Line::Row(row)
+                crate::results::ResultLine::Row(row)
             };
             [row("scratchbook", "sqlite", "get", 1_000, measured(ours, 0)), other("slow", 10), other("fast", 100)]
         };

@@ -19,7 +19,7 @@ const WATCHED: Duration = Duration::from_millis(150);
 
 /// The state of the machine before a measurement, while no runner did anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Moment {
+pub(crate) struct MachineMoment {
     /// The load average of the last minute. It includes the run itself.
     pub(crate) load: f64,
     /// How many processors other programs used.
@@ -42,13 +42,13 @@ pub(crate) struct Machine {
 }
 
 /// Watches the machine, and waits until it is quiet.
-pub(crate) struct Watch {
+pub(crate) struct MachineWatch {
     file: File,
     quickest_us: f64,
     left: Duration,
 }
 
-impl Watch {
+impl MachineWatch {
     /// Creates a file in this folder, which has to be on the disk that is measured. A whole run waits at most for the
     /// time `left`.
     pub(crate) fn new(folder: &Path, left: Duration) -> Result<Self, String> {
@@ -61,7 +61,7 @@ impl Watch {
     }
 
     /// Waits until the machine is quiet, or until the time for waiting is over. Returns the last state of the machine.
-    pub(crate) fn wait(&mut self) -> Result<Moment, String> {
+    pub(crate) fn wait(&mut self) -> Result<MachineMoment, String> {
         loop {
             let moment = self.look()?;
             if moment.quiet || self.left.is_zero() {
@@ -73,14 +73,14 @@ impl Watch {
         }
     }
 
-    fn look(&mut self) -> Result<Moment, String> {
+    fn look(&mut self) -> Result<MachineMoment, String> {
         let before = busy_seconds();
         std::thread::sleep(WATCHED);
         let busy = busy_seconds().zip(before).map_or(0.0, |(after, before)| (after - before) / WATCHED.as_secs_f64());
         let flush_us = self.flush().map_err(|error| format!("a flush: {error}"))?;
         self.quickest_us = self.quickest_us.min(flush_us);
         let quiet = busy <= BUSY && flush_us <= SLOWER * self.quickest_us;
-        Ok(Moment { load: load(), busy: rounded(busy.max(0.0)), flush_us: rounded(flush_us), quiet })
+        Ok(MachineMoment { load: load(), busy: rounded(busy.max(0.0)), flush_us: rounded(flush_us), quiet })
     }
 
     /// Returns the median of several flushes, in microseconds.
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_flush_is_measured_and_a_run_does_not_wait_longer_than_it_may() {
         let folder = tempfile::tempdir().unwrap();
-        let mut watch = Watch::new(folder.path(), Duration::ZERO).unwrap();
+        let mut watch = MachineWatch::new(folder.path(), Duration::ZERO).unwrap();
         let moment = watch.wait().unwrap();
         assert!(moment.flush_us > 0.0, "{moment:?}");
     }

@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use options::{Command, Options, RunOptions};
+use options::{HarnessCommand, HarnessOptions, RunOptions};
 use results::Results;
 use summary::Summary;
 
@@ -30,9 +30,9 @@ use summary::Summary;
 type Result<T> = std::result::Result<T, String>;
 
 fn main() -> ExitCode {
-    let done = match Options::parse().command {
-        Command::Run(options) => run(&options),
-        Command::Plots { results, docs } => publish(&results, &docs),
+    let done = match HarnessOptions::parse().command {
+        HarnessCommand::Run(options) => run(&options),
+        HarnessCommand::Plots { results, docs } => publish(&results, &docs),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

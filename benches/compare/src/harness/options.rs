@@ -6,13 +6,13 @@ use clap::{Args, Parser, Subcommand};
 
 /// Measures scratchbook, other systems, and the machine's limit, side by side.
 #[derive(Debug, Parser)]
-pub(crate) struct Options {
+pub(crate) struct HarnessOptions {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: HarnessCommand,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum HarnessCommand {
     /// Measure. A run that was interrupted continues.
     Run(RunOptions),
     /// Draw the plots and write the tables of docs/benchmarks.md from committed results.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::markdown::{header, number, ratio, row, thousands};
-use crate::summary::{CellKey, Outcome, Summary};
+use crate::summary::{CellKey, CellOutcome, Summary};
 use crate::systems::SystemId;
 use crate::{goals, inventory};
 
@@ -131,7 +131,7 @@ fn nearest(
 }
 
 /// Returns a field of a table: rate, spread, how many times as fast scratchbook is, and what went wrong.
-fn field(id: &SystemId, outcome: Option<&Outcome>, ours: Option<f64>, workload: &str) -> String {
+fn field(id: &SystemId, outcome: Option<&CellOutcome>, ours: Option<f64>, workload: &str) -> String {
     let Some(outcome) = outcome else { return "–".to_owned() };
     if let Some(why) = &outcome.missing {
         return if why.starts_with("failed") { "failed".to_owned() } else { "–".to_owned() };
@@ -244,13 +244,13 @@ fn all_systems(summary: &Summary) -> impl Iterator<Item = &SystemId> {
 
 #[cfg(test)]
 mod tests {
-    use scratchbook_compare::protocol::Answer;
+    use scratchbook_compare::protocol::RunnerAnswer;
 
     use super::*;
-    use crate::results::Line;
+    use crate::results::ResultLine;
     use crate::summary::tests::{measured, row as line};
 
-    fn summary(lines: &[Line]) -> Summary {
+    fn summary(lines: &[ResultLine]) -> Summary {
         Summary::new(lines)
     }
 
@@ -268,12 +268,12 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_is_a_dash_and_named_with_its_reason() {
-        let no = Answer::Unsupported { unsupported: "there is no such call".to_owned() };
+        let no = RunnerAnswer::Unsupported { unsupported: "there is no such call".to_owned() };
         let lines = [
             line("other", "sqlite", "append", 10, no.clone()),
             line("other", "sqlite", "append", 100, no),
             line("scratchbook", "sqlite", "append", 10, measured(5_000, 0)),
-            Line::Unavailable { system: "third".to_owned(), why: "no node".to_owned() },
+            ResultLine::Unavailable { system: "third".to_owned(), why: "no node".to_owned() },
         ];
         assert!(of_store(&summary(&lines), "sqlite").contains("| append, 10 events | 5,000 ±0 % | – |"));
         let missing = inventory::missing(&summary(&lines));

@@ -6,18 +6,18 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 
-use scratchbook_compare::protocol::{Answer, Hello};
+use scratchbook_compare::protocol::{Hello, RunnerAnswer};
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::cells::Cell;
-use crate::machine::{Machine, Moment};
+use crate::machine::{Machine, MachineMoment};
 use crate::systems::SystemId;
 
 /// A line of the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Line {
+pub(crate) enum ResultLine {
     /// The run was started, or continued.
     Machine(Machine),
     /// A runner was started for the first time.
@@ -27,27 +27,27 @@ pub(crate) enum Line {
         system: String,
         why: String,
     },
-    Row(Row),
+    Row(ResultRow),
 }
 
 /// A measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Row {
+pub(crate) struct ResultRow {
     #[serde(flatten)]
     pub(crate) id: SystemId,
     pub(crate) workload: String,
     pub(crate) size: u64,
     pub(crate) tasks: usize,
     pub(crate) round: usize,
-    pub(crate) at: Moment,
-    pub(crate) answer: Answer,
+    pub(crate) at: MachineMoment,
+    pub(crate) answer: RunnerAnswer,
 }
 
 /// The lines of a file, to which more are appended.
 #[derive(Debug)]
 pub(crate) struct Results {
     file: Option<File>,
-    lines: Vec<Line>,
+    lines: Vec<ResultLine>,
     measured: HashSet<(SystemId, String, u64, usize, usize)>,
     unsupported: HashSet<(SystemId, String, u64, usize)>,
 }
@@ -85,12 +85,12 @@ impl Results {
         results
     }
 
-    pub(crate) fn lines(&self) -> &[Line] {
+    pub(crate) fn lines(&self) -> &[ResultLine] {
         &self.lines
     }
 
     /// Appends a line to the file.
-    pub(crate) fn append(&mut self, line: Line) -> Result<()> {
+    pub(crate) fn append(&mut self, line: ResultLine) -> Result<()> {
         let mut text = serde_json::to_string(&line).map_err(|error| format!("a result: {error}"))?;
         text.push('\n');
         if let Some(file) = &mut self.file {
@@ -100,18 +100,18 @@ impl Results {
         Ok(())
     }
 
-    fn add(&mut self, line: Line) {
-        if let Line::Row(row) = &line {
+    fn add(&mut self, line: ResultLine) {
+        if let ResultLine::Row(row) = &line {
             let cell = (row.id.clone(), row.workload.clone(), row.size, row.tasks);
             match row.answer {
-                Answer::Measured(_) => {
+                RunnerAnswer::Measured(_) => {
                     self.measured.insert((cell.0, cell.1, cell.2, cell.3, row.round));
                 }
-                Answer::Unsupported { .. } => {
+                RunnerAnswer::Unsupported { .. } => {
                     self.unsupported.insert(cell);
                 }
                 // The measurement is tried again when the run is started again.
-                Answer::Failed { .. } => {}
+                RunnerAnswer::Failed { .. } => {}
             }
         }
         self.lines.push(line);
@@ -126,14 +126,14 @@ impl Results {
 
     /// Returns whether a runner of this system has been started before.
     pub(crate) fn knows(&self, hello: &Hello) -> bool {
-        self.lines.iter().any(|line| matches!(line, Line::System(known) if known == hello))
+        self.lines.iter().any(|line| matches!(line, ResultLine::System(known) if known == hello))
     }
 
     /// Returns the text of all lines, without failures of cells that were measured later.
     pub(crate) fn shortened(&self) -> Result<String> {
         let mut text = String::new();
         for line in &self.lines {
-            if matches!(line, Line::Row(row) if self.is_overtaken(row)) {
+            if matches!(line, ResultLine::Row(row) if self.is_overtaken(row)) {
                 continue;
             }
             text.push_str(&serde_json::to_string(line).map_err(|error| format!("a result: {error}"))?);
@@ -142,15 +142,15 @@ impl Results {
         Ok(text)
     }
 
-    fn is_overtaken(&self, row: &Row) -> bool {
+    fn is_overtaken(&self, row: &ResultRow) -> bool {
         let key = (row.id.clone(), row.workload.clone(), row.size, row.tasks, row.round);
-        matches!(row.answer, Answer::Failed { .. }) && self.measured.contains(&key)
+        matches!(row.answer, RunnerAnswer::Failed { .. }) && self.measured.contains(&key)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use scratchbook_compare::protocol::Measured;
+    use scratchbook_compare::protocol::Measurement;
 
     use super::*;
 
@@ -160,13 +160,13 @@ mod tests {
         SystemId::new("s", Some("service"), "sqlite")
     }
 
-    fn row(round: usize, answer: Answer) -> Line {
-        let (workload, at) = ("append".to_owned(), Moment::default());
-        Line::Row(Row { id: id(), workload, size: 10, tasks: 1, round, at, answer })
+    fn row(round: usize, answer: RunnerAnswer) -> ResultLine {
+        let (workload, at) = ("append".to_owned(), MachineMoment::default());
+        ResultLine::Row(ResultRow { id: id(), workload, size: 10, tasks: 1, round, at, answer })
     }
 
-    fn measured() -> Answer {
-        Answer::Measured(Measured { operations: 3, seconds: 1.5, ..Measured::default() })
+    fn measured() -> RunnerAnswer {
+        RunnerAnswer::Measured(Measurement { operations: 3, seconds: 1.5, ..Measurement::default() })
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
         let path = folder.path().join("deep/results.jsonl");
         let mut results = Results::open(&path, false).unwrap();
         results.append(row(1, measured())).unwrap();
-        results.append(row(2, Answer::Failed { error: "full".to_owned() })).unwrap();
+        results.append(row(2, RunnerAnswer::Failed { error: "full".to_owned() })).unwrap();
         drop(results);
 
         let again = Results::open(&path, false).unwrap();
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn what_a_system_cannot_do_is_not_asked_for_again() {
         let mut results = Results::of("");
-        results.append(row(1, Answer::Unsupported { unsupported: "no".to_owned() })).unwrap();
+        results.append(row(1, RunnerAnswer::Unsupported { unsupported: "no".to_owned() })).unwrap();
         assert!(results.has(&id(), &CELL, 3));
     }
 
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_failure_that_was_measured_later_is_not_published() {
-        let failed = Answer::Failed { error: "full".to_owned() };
+        let failed = RunnerAnswer::Failed { error: "full".to_owned() };
         let mut results = Results::of("");
         for line in [row(1, failed.clone()), row(1, measured()), row(2, failed)] {
             results.append(line).unwrap();

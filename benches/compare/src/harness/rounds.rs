@@ -5,33 +5,33 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use scratchbook_compare::protocol::{Answer, Request};
+use scratchbook_compare::protocol::{CellRequest, RunnerAnswer};
 use scratchbook_test_servers::{Postgres, PostgresOptions};
 
 use crate::Result;
-use crate::cells::{self, Cell, Group};
-use crate::machine::{Machine, Moment, Watch};
+use crate::cells::{self, Cell, CellGroup};
+use crate::machine::{Machine, MachineMoment, MachineWatch};
 use crate::options::RunOptions;
-use crate::results::{Line, Results, Row};
-use crate::runner::{Runner, empty_folder};
+use crate::results::{ResultLine, ResultRow, Results};
+use crate::runner::{RunnerProcess, empty_folder};
 use crate::systems::{self, System, SystemId};
 
 /// Measures everything that is not in the results yet. The results also list what was left out for lack of time.
 pub(crate) fn run(options: &RunOptions, results: &mut Results) -> Result<()> {
     let end = Instant::now() + Duration::from_secs(60 * options.minutes);
     empty_folder(&options.work)?;
-    results.append(Line::Machine(Machine::here(options.quick)))?;
+    results.append(ResultLine::Machine(Machine::here(options.quick)))?;
     let (systems, unavailable) = systems::all(&options.peers)?;
     for why in unavailable {
         let (system, why) = why.split_once(": ").unwrap_or((&why, ""));
-        results.append(Line::Unavailable { system: system.to_owned(), why: why.to_owned() })?;
+        results.append(ResultLine::Unavailable { system: system.to_owned(), why: why.to_owned() })?;
     }
     let mut groups = cells::groups(options.quick);
     let systems = chosen(&options.only, &mut groups, systems)?;
-    let mut run = Run {
+    let mut run = RoundsRun {
         options,
-        watch: Watch::new(&options.work, Duration::from_secs(60 * options.wait))?,
-        postgres: Server::NotStarted,
+        watch: MachineWatch::new(&options.work, Duration::from_secs(60 * options.wait))?,
+        postgres: PostgresState::NotStarted,
         failed: HashSet::new(),
         unusable: HashSet::new(),
         started: 0,
@@ -42,10 +42,10 @@ pub(crate) fn run(options: &RunOptions, results: &mut Results) -> Result<()> {
         let left: usize = groups[index..].iter().map(|group| group.cells.len()).sum();
         let share =
             end.saturating_duration_since(Instant::now()).mul_f64(groups[index].cells.len() as f64 / left as f64);
-        let times = Times { group: Instant::now() + share, all: end };
+        let times = Deadlines { group: Instant::now() + share, all: end };
         if let Some(why) = run.group(&groups[index], &systems, &times)? {
             println!("no time: {why}");
-            run.results.append(Line::Unavailable { system: "no time".to_owned(), why })?;
+            run.results.append(ResultLine::Unavailable { system: "no time".to_owned(), why })?;
         }
     }
     drop(run);
@@ -54,7 +54,7 @@ pub(crate) fn run(options: &RunOptions, results: &mut Results) -> Result<()> {
 }
 
 /// Returns the systems that were chosen, and keeps the cells that were chosen.
-fn chosen(only: &[String], groups: &mut Vec<Group>, systems: Vec<System>) -> Result<Vec<System>> {
+fn chosen(only: &[String], groups: &mut Vec<CellGroup>, systems: Vec<System>) -> Result<Vec<System>> {
     let is_named = |name: &str| only.iter().any(|one| one == name);
     let names = |system: &System| {
         let id = &system.id;
@@ -80,23 +80,23 @@ fn chosen(only: &[String], groups: &mut Vec<Group>, systems: Vec<System>) -> Res
 }
 
 /// When a group should end, if it has done its first round, and when everything has to end.
-struct Times {
+struct Deadlines {
     group: Instant,
     all: Instant,
 }
 
 /// The PostgreSQL server of the run.
-enum Server {
+enum PostgresState {
     NotStarted,
     Running(Postgres),
     Failed(String),
 }
 
-struct Run<'a> {
+struct RoundsRun<'a> {
     options: &'a RunOptions,
     results: &'a mut Results,
-    watch: Watch,
-    postgres: Server,
+    watch: MachineWatch,
+    postgres: PostgresState,
     /// Cells that failed in this run.
     failed: HashSet<(SystemId, Cell)>,
     /// Systems whose runner does not start.
@@ -105,9 +105,9 @@ struct Run<'a> {
     started: usize,
 }
 
-impl Run<'_> {
+impl RoundsRun<'_> {
     /// Measures a group, and ends its runners. Returns what was left out for lack of time.
-    fn group(&mut self, group: &Group, systems: &[System], times: &Times) -> Result<Option<String>> {
+    fn group(&mut self, group: &CellGroup, systems: &[System], times: &Deadlines) -> Result<Option<String>> {
         let mut runners = HashMap::new();
         let left_out = self.rounds(&mut runners, group, systems, times);
         for (_, (runner, place)) in runners {
@@ -120,9 +120,9 @@ impl Run<'_> {
     fn rounds(
         &mut self,
         runners: &mut Runners,
-        group: &Group,
+        group: &CellGroup,
         systems: &[System],
-        times: &Times,
+        times: &Deadlines,
     ) -> Result<Option<String>> {
         for round in 1..=self.options.rounds() {
             if round > 1 && Instant::now() >= times.group {
@@ -151,7 +151,14 @@ impl Run<'_> {
         !self.results.has(&system.id, cell, round) && !self.failed.contains(&key) && !self.unusable.contains(&system.id)
     }
 
-    fn measure(&mut self, runners: &mut Runners, system: &System, cell: &Cell, round: usize, at: Moment) -> Result<()> {
+    fn measure(
+        &mut self,
+        runners: &mut Runners,
+        system: &System,
+        cell: &Cell,
+        round: usize,
+        at: MachineMoment,
+    ) -> Result<()> {
         let id = &system.id;
         if !runners.contains_key(id) {
             match self.start(system) {
@@ -162,30 +169,30 @@ impl Run<'_> {
                     println!("  {} on {}: {why}", id.name(), id.store);
                     self.unusable.insert(id.clone());
                     let system = format!("{} on {}", id.name(), id.store);
-                    return self.results.append(Line::Unavailable { system, why });
+                    return self.results.append(ResultLine::Unavailable { system, why });
                 }
             }
         }
         let Some((runner, _)) = runners.get_mut(id) else { return Ok(()) };
         let (workload, seconds) = (cell.workload.to_owned(), self.options.seconds());
-        let request = Request { workload, size: cell.size, tasks: cell.tasks, seconds, round };
+        let request = CellRequest { workload, size: cell.size, tasks: cell.tasks, seconds, round };
         let answer = runner.ask(&request).unwrap_or_else(|error| {
             // The next cell gets a new process and an empty database.
             runners.remove(id);
-            Answer::Failed { error }
+            RunnerAnswer::Failed { error }
         });
         // The limit has only a few workloads, so an unsupported one is no news.
-        if id.system != "limit" || !matches!(answer, Answer::Unsupported { .. }) {
+        if id.system != "limit" || !matches!(answer, RunnerAnswer::Unsupported { .. }) {
             println!("  {}", shown(id, cell, &answer));
         }
-        if matches!(answer, Answer::Failed { .. }) {
+        if matches!(answer, RunnerAnswer::Failed { .. }) {
             self.failed.insert((id.clone(), *cell));
         }
         let (id, workload, size, tasks) = (id.clone(), cell.workload.to_owned(), cell.size, cell.tasks);
-        self.results.append(Line::Row(Row { id, workload, size, tasks, round, at, answer }))
+        self.results.append(ResultLine::Row(ResultRow { id, workload, size, tasks, round, at, answer }))
     }
 
-    fn start(&mut self, system: &System) -> Result<(Runner, Place)> {
+    fn start(&mut self, system: &System) -> Result<(RunnerProcess, DataLocation)> {
         self.started += 1;
         let name = format!("{}-{}", system.id.file_name(), self.started);
         let (location, place) = if system.id.store == "postgres" {
@@ -194,28 +201,28 @@ impl Run<'_> {
             server.ask(&format!("CREATE DATABASE {database}")).map_err(|error| error.to_string())?;
             let uri = server.uri();
             let base = uri.rsplit_once('/').map_or(uri.as_str(), |(base, _)| base);
-            (format!("{base}/{database}"), Place::Database(database))
+            (format!("{base}/{database}"), DataLocation::Database(database))
         } else {
             let folder = self.options.work.join(&name);
             empty_folder(&folder)?;
             let folder = fs::canonicalize(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-            (folder.display().to_string(), Place::Folder(folder))
+            (folder.display().to_string(), DataLocation::Folder(folder))
         };
         let log = self.options.results.with_file_name(format!("{}.log", system.id.file_name()));
-        let (runner, hello) = Runner::start(system, &location, &log)?;
+        let (runner, hello) = RunnerProcess::start(system, &location, &log)?;
         if !self.results.knows(&hello) {
-            self.results.append(Line::System(hello))?;
+            self.results.append(ResultLine::System(hello))?;
         }
         Ok((runner, place))
     }
 
     /// Removes the data of a runner that has ended.
-    fn remove(&mut self, place: &Place) -> Result<()> {
+    fn remove(&mut self, place: &DataLocation) -> Result<()> {
         match place {
-            Place::Folder(folder) => {
+            DataLocation::Folder(folder) => {
                 fs::remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))
             }
-            Place::Database(name) => {
+            DataLocation::Database(name) => {
                 let dropped = self.server()?.ask(&format!("DROP DATABASE {name} WITH (FORCE)"));
                 dropped.map(drop).map_err(|error| error.to_string())
             }
@@ -223,40 +230,40 @@ impl Run<'_> {
     }
 
     fn server(&mut self) -> Result<&Postgres> {
-        if matches!(self.postgres, Server::NotStarted) {
+        if matches!(self.postgres, PostgresState::NotStarted) {
             let options = PostgresOptions::default().with_setting("shared_buffers", "512MB");
             self.postgres = match Postgres::start(&options.with_setting("max_wal_size", "4GB")) {
-                Ok(server) => Server::Running(server),
-                Err(error) => Server::Failed(error.to_string()),
+                Ok(server) => PostgresState::Running(server),
+                Err(error) => PostgresState::Failed(error.to_string()),
             };
         }
         match &self.postgres {
-            Server::Running(server) => Ok(server),
-            Server::Failed(why) => Err(format!("there is no PostgreSQL: {why}")),
-            Server::NotStarted => Err("PostgreSQL was not started".to_owned()),
+            PostgresState::Running(server) => Ok(server),
+            PostgresState::Failed(why) => Err(format!("there is no PostgreSQL: {why}")),
+            PostgresState::NotStarted => Err("PostgreSQL was not started".to_owned()),
         }
     }
 }
 
 /// The runners of a group, with the places of their data.
-type Runners = HashMap<SystemId, (Runner, Place)>;
+type Runners = HashMap<SystemId, (RunnerProcess, DataLocation)>;
 
 /// The place of a runner's data.
-enum Place {
+enum DataLocation {
     Folder(PathBuf),
     Database(String),
 }
 
 /// Returns a line for the terminal.
-fn shown(id: &SystemId, cell: &Cell, answer: &Answer) -> String {
+fn shown(id: &SystemId, cell: &Cell, answer: &RunnerAnswer) -> String {
     let what = format!("{} {} x{}: {} on {}", cell.workload, cell.size, cell.tasks, id.name(), id.store);
     match answer {
-        Answer::Measured(measured) => match measured.bytes {
+        RunnerAnswer::Measured(measured) => match measured.bytes {
             Some(bytes) => format!("{what}: {bytes:.0} bytes"),
             None => format!("{what}: {:.1}/s", measured.per_second()),
         },
-        Answer::Unsupported { unsupported } => format!("{what}: not possible: {unsupported}"),
-        Answer::Failed { error } => format!("{what}: failed: {error}"),
+        RunnerAnswer::Unsupported { unsupported } => format!("{what}: not possible: {unsupported}"),
+        RunnerAnswer::Failed { error } => format!("{what}: failed: {error}"),
     }
 }
 

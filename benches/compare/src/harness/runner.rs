@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use scratchbook_compare::protocol::{Answer, Hello, Request};
+use scratchbook_compare::protocol::{CellRequest, Hello, RunnerAnswer};
 
 use crate::Result;
 use crate::systems::System;
@@ -18,13 +18,13 @@ pub(crate) const CELL: Duration = Duration::from_secs(60);
 const END: Duration = Duration::from_secs(5);
 
 /// A runner's process. When this value is dropped, the process and its child processes end.
-pub(crate) struct Runner {
+pub(crate) struct RunnerProcess {
     process: Child,
     input: Option<ChildStdin>,
     lines: Receiver<String>,
 }
 
-impl Runner {
+impl RunnerProcess {
     /// Starts a runner, and reads its first line. Its standard error is written to a file.
     pub(crate) fn start(system: &System, location: &str, log: &Path) -> Result<(Self, Hello)> {
         let failed = |error: std::io::Error| format!("{}: {error}", system.command.join(" "));
@@ -58,14 +58,14 @@ impl Runner {
     }
 
     /// Asks for a measurement. After an `Err` the runner cannot be asked again.
-    pub(crate) fn ask(&mut self, request: &Request) -> Result<Answer> {
+    pub(crate) fn ask(&mut self, request: &CellRequest) -> Result<RunnerAnswer> {
         let mut line = serde_json::to_string(request).map_err(|error| format!("the request: {error}"))?;
         line.push('\n');
         let input = self.input.as_mut().ok_or("the runner has no standard input")?;
         let written = input.write_all(line.as_bytes()).and_then(|()| input.flush());
         written.map_err(|error| format!("the runner has ended: {error}"))?;
-        let answer: Answer = self.read("an answer")?;
-        if let Answer::Measured(measured) = &answer {
+        let answer: RunnerAnswer = self.read("an answer")?;
+        if let RunnerAnswer::Measured(measured) = &answer {
             measured.check()?;
         }
         Ok(answer)
@@ -82,7 +82,7 @@ impl Runner {
     }
 }
 
-impl Drop for Runner {
+impl Drop for RunnerProcess {
     fn drop(&mut self) {
         drop(self.input.take());
         let start = Instant::now();
@@ -115,16 +115,16 @@ mod tests {
 
     const HELLO: &str = r#"echo '{"system":"s","version":"1","store":"memory","configuration":""}'"#;
 
-    fn start(script: &str) -> Result<Runner> {
+    fn start(script: &str) -> Result<RunnerProcess> {
         let folder = tempfile::tempdir().unwrap();
         let command = ["sh", "-c", script].map(str::to_owned).to_vec();
         let (id, argument) = (SystemId::new("s", None, "memory"), "memory".to_owned());
         let system = System { id, argument, command, folder: folder.path().to_owned() };
-        Runner::start(&system, "/", &folder.path().join("log")).map(|(runner, _)| runner)
+        RunnerProcess::start(&system, "/", &folder.path().join("log")).map(|(runner, _)| runner)
     }
 
-    fn request() -> Request {
-        Request { workload: "append".to_owned(), size: 10, tasks: 1, seconds: 0.1, round: 1 }
+    fn request() -> CellRequest {
+        CellRequest { workload: "append".to_owned(), size: 10, tasks: 1, seconds: 0.1, round: 1 }
     }
 
     #[test]
@@ -149,7 +149,7 @@ mod tests {
     fn answers_are_returned_and_what_a_runner_started_ends_with_it() {
         let script = format!("{HELLO}; sleep 300 & echo $! > child; read x; echo '{{\"unsupported\":\"no\"}}'; read x");
         let mut runner = start(&script).unwrap();
-        assert_eq!(runner.ask(&request()).unwrap(), Answer::Unsupported { unsupported: "no".to_owned() });
+        assert_eq!(runner.ask(&request()).unwrap(), RunnerAnswer::Unsupported { unsupported: "no".to_owned() });
         let group = runner.process.id();
         drop(runner);
         let group = rustix::process::Pid::from_raw(i32::try_from(group).unwrap()).unwrap();

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use scratchbook_compare::protocol::{Answer, Hello, Latencies, Wrong};
+use scratchbook_compare::protocol::{Hello, Latencies, RunnerAnswer, WrongCounts};
 use scratchbook_compare::statistics::{median, slope, spread};
 
 use crate::machine::Machine;
 use crate::markdown::thousands;
-use crate::results::{Line, Row};
+use crate::results::{ResultLine, ResultRow};
 use crate::systems::SystemId;
 
 /// A cell by its names.
@@ -20,7 +20,7 @@ pub(crate) struct CellKey {
 
 /// The results of a cell in all rounds.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Outcome {
+pub(crate) struct CellOutcome {
     /// The median of the operations per second.
     pub(crate) per_second: f64,
     /// The distance between the slowest and the fastest round, as a part of the median.
@@ -28,7 +28,7 @@ pub(crate) struct Outcome {
     pub(crate) latencies: Option<Latencies>,
     pub(crate) bytes: Option<f64>,
     /// The sum over the rounds.
-    pub(crate) wrong: Wrong,
+    pub(crate) wrong: WrongCounts,
     pub(crate) attempted: u64,
     /// Whether the machine was quiet in all rounds.
     pub(crate) quiet: bool,
@@ -43,29 +43,29 @@ pub(crate) struct Summary {
     pub(crate) hellos: Vec<Hello>,
     pub(crate) rounds: usize,
     pub(crate) unavailable: Vec<(String, String)>,
-    outcomes: BTreeMap<SystemId, BTreeMap<CellKey, Outcome>>,
+    outcomes: BTreeMap<SystemId, BTreeMap<CellKey, CellOutcome>>,
 }
 
 impl Summary {
-    pub(crate) fn new(lines: &[Line]) -> Self {
+    pub(crate) fn new(lines: &[ResultLine]) -> Self {
         let mut summary = Self::default();
-        let mut rows: BTreeMap<SystemId, BTreeMap<CellKey, Vec<&Row>>> = BTreeMap::new();
+        let mut rows: BTreeMap<SystemId, BTreeMap<CellKey, Vec<&ResultRow>>> = BTreeMap::new();
         for line in lines {
             match line {
-                Line::Machine(machine) => {
+                ResultLine::Machine(machine) => {
                     summary.machines.push(machine.clone());
                     // A run that continues determines again what is unavailable.
                     summary.unavailable.clear();
                 }
-                Line::System(hello) if !summary.hellos.contains(hello) => summary.hellos.push(hello.clone()),
-                Line::System(_) => {}
-                Line::Unavailable { system, why } => {
+                ResultLine::System(hello) if !summary.hellos.contains(hello) => summary.hellos.push(hello.clone()),
+                ResultLine::System(_) => {}
+                ResultLine::Unavailable { system, why } => {
                     let pair = (system.clone(), why.clone());
                     if !summary.unavailable.contains(&pair) {
                         summary.unavailable.push(pair);
                     }
                 }
-                Line::Row(row) => {
+                ResultLine::Row(row) => {
                     summary.rounds = summary.rounds.max(row.round);
                     let key = CellKey { workload: row.workload.clone(), size: row.size, tasks: row.tasks };
                     rows.entry(row.id.clone()).or_default().entry(key).or_default().push(row);
@@ -74,7 +74,7 @@ impl Summary {
         }
         let outcomes = rows
             .into_iter()
-            .map(|(id, cells)| (id, cells.into_iter().map(|(key, rows)| (key, Outcome::of(&rows))).collect()));
+            .map(|(id, cells)| (id, cells.into_iter().map(|(key, rows)| (key, CellOutcome::of(&rows))).collect()));
         summary.outcomes = outcomes.collect();
         summary
     }
@@ -104,12 +104,12 @@ impl Summary {
         if same.all(is_alone) { id.system.clone() } else { id.name() }
     }
 
-    pub(crate) fn outcome(&self, id: &SystemId, key: &CellKey) -> Option<&Outcome> {
+    pub(crate) fn outcome(&self, id: &SystemId, key: &CellKey) -> Option<&CellOutcome> {
         self.outcomes.get(id)?.get(key)
     }
 
     /// Returns the measurements of a cell.
-    pub(crate) fn measured(&self, id: &SystemId, key: &CellKey) -> Option<&Outcome> {
+    pub(crate) fn measured(&self, id: &SystemId, key: &CellKey) -> Option<&CellOutcome> {
         self.outcome(id, key).filter(|outcome| outcome.missing.is_none())
     }
 
@@ -126,7 +126,7 @@ impl Summary {
         let cells = self.outcomes.get(id).into_iter().flatten();
         let of_workload =
             cells.filter(|(key, outcome)| key.workload == workload && key.tasks == 1 && outcome.missing.is_none());
-        let cost = |outcome: &Outcome| outcome.bytes.unwrap_or(1e6 / outcome.per_second);
+        let cost = |outcome: &CellOutcome| outcome.bytes.unwrap_or(1e6 / outcome.per_second);
         of_workload
             .map(|(key, outcome)| (key.size as f64, cost(outcome)))
             .filter(|(_, cost)| cost.is_finite())
@@ -159,27 +159,27 @@ impl CellKey {
     }
 }
 
-impl Outcome {
-    fn of(rows: &[&Row]) -> Self {
+impl CellOutcome {
+    fn of(rows: &[&ResultRow]) -> Self {
         let measured: Vec<_> = rows
             .iter()
             .filter_map(|row| match &row.answer {
-                Answer::Measured(measured) => Some((row.at.quiet, measured)),
+                RunnerAnswer::Measured(measured) => Some((row.at.quiet, measured)),
                 _ => None,
             })
             .collect();
         if measured.is_empty() {
             let why = rows.last().map(|row| match &row.answer {
-                Answer::Unsupported { unsupported } => unsupported.clone(),
-                Answer::Failed { error } => format!("failed: {error}"),
-                Answer::Measured(_) => String::new(),
+                RunnerAnswer::Unsupported { unsupported } => unsupported.clone(),
+                RunnerAnswer::Failed { error } => format!("failed: {error}"),
+                RunnerAnswer::Measured(_) => String::new(),
             });
             return Self { missing: why, ..Self::default() };
         }
         let rates: Vec<_> = measured.iter().map(|(_, measured)| measured.per_second()).collect();
         let latencies: Vec<_> = measured.iter().filter_map(|(_, measured)| measured.latencies_us).collect();
         let bytes: Vec<_> = measured.iter().filter_map(|(_, measured)| measured.bytes).collect();
-        let mut wrong = Wrong::default();
+        let mut wrong = WrongCounts::default();
         for (_, measured) in &measured {
             wrong.lost += measured.wrong.lost;
             wrong.refused += measured.wrong.refused;
@@ -211,21 +211,27 @@ fn percentiles(rounds: &[Latencies]) -> Option<Latencies> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use scratchbook_compare::protocol::Measured;
+    use scratchbook_compare::protocol::Measurement;
 
     use super::*;
-    use crate::machine::Moment;
+    use crate::machine::MachineMoment;
 
     /// Returns the line of a measurement of one second.
-    pub(crate) fn row(name: &str, store: &str, workload: &str, size: u64, answer: Answer) -> Line {
-        let at = Moment { quiet: true, ..Moment::default() };
+    pub(crate) fn row(name: &str, store: &str, workload: &str, size: u64, answer: RunnerAnswer) -> ResultLine {
+        let at = MachineMoment { quiet: true, ..MachineMoment::default() };
         let (id, workload) = (SystemId::new(name, None, store), workload.to_owned());
-        Line::Row(Row { id, workload, size, tasks: 1, round: 1, at, answer })
+        ResultLine::Row(ResultRow { id, workload, size, tasks: 1, round: 1, at, answer })
     }
 
-    pub(crate) fn measured(operations: u64, lost: u64) -> Answer {
-        let wrong = Wrong { lost, ..Wrong::default() };
-        Answer::Measured(Measured { operations, seconds: 1.0, wrong, attempted: Some(200), ..Measured::default() })
+    pub(crate) fn measured(operations: u64, lost: u64) -> RunnerAnswer {
+        let wrong = WrongCounts { lost, ..WrongCounts::default() };
+        RunnerAnswer::Measured(Measurement {
+            operations,
+            seconds: 1.0,
+            wrong,
+            attempted: Some(200),
+            ..Measurement::default()
+        })
     }
 
     fn key(size: u64) -> CellKey {
@@ -257,9 +263,11 @@ pub(crate) mod tests {
     #[test]
     fn services_are_named_if_a_store_has_several_of_them() {
         let line = |store: &str, system: &str, service: &str| {
-            let Line::Row(mut row) = row(system, store, "append", 10, measured(1, 0)) else { panic!("it is a row") };
+            let ResultLine::Row(mut row) = row(system, store, "append", 10, measured(1, 0)) else {
+                panic!("it is a row")
+            };
             row.id.service = Some(service.to_owned());
-            Line::Row(row)
+            ResultLine::Row(row)
         };
         let lines =
             [line("memory", "a", "M"), line("sqlite", "a", "S"), line("sqlite", "b", "S"), line("sqlite", "b", "T")];
@@ -270,7 +278,8 @@ pub(crate) mod tests {
 
     #[test]
     fn what_failed_is_missing_with_the_reason() {
-        let summary = Summary::new(&[row("s", "sqlite", "append", 10, Answer::Failed { error: "full".to_owned() })]);
+        let summary =
+            Summary::new(&[row("s", "sqlite", "append", 10, RunnerAnswer::Failed { error: "full".to_owned() })]);
         let missing = summary.missing();
         assert_eq!((missing.len(), missing[0].2), (1, "failed: full"));
         assert!(summary.measured(missing[0].0, missing[0].1).is_none());

@@ -55,7 +55,7 @@ impl SystemId {
 /// A peer as it was set up, or the reason why it was not.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Peer {
+enum PeerSetup {
     Unavailable { system: String, unavailable: String },
     Ready { system: String, run: Vec<String>, folder: PathBuf, stores: Vec<PeerStore> },
 }
@@ -72,16 +72,18 @@ struct PeerStore {
 pub(crate) fn all(peers: &Path) -> Result<(Vec<System>, Vec<String>)> {
     let (mut systems, mut unavailable) = (own()?, Vec::new());
     let text = fs::read_to_string(peers).map_err(|error| format!("{}: {error}", peers.display()))?;
-    let peers: Vec<Peer> = serde_json::from_str(&text).map_err(|error| format!("{}: {error}", peers.display()))?;
+    let peers: Vec<PeerSetup> = serde_json::from_str(&text).map_err(|error| format!("{}: {error}", peers.display()))?;
     for peer in peers {
         match peer {
-            Peer::Unavailable { system, unavailable: why } => unavailable.push(format!("{system}: {why}")),
-            Peer::Ready { system, run, folder, stores } => systems.extend(stores.into_iter().map(|store| System {
-                id: SystemId::new(&system, store.service.as_deref(), &store.store),
-                argument: store.argument.unwrap_or(store.store),
-                command: run.clone(),
-                folder: folder.clone(),
-            })),
+            PeerSetup::Unavailable { system, unavailable: why } => unavailable.push(format!("{system}: {why}")),
+            PeerSetup::Ready { system, run, folder, stores } => {
+                systems.extend(stores.into_iter().map(|store| System {
+                    id: SystemId::new(&system, store.service.as_deref(), &store.store),
+                    argument: store.argument.unwrap_or(store.store),
+                    command: run.clone(),
+                    folder: folder.clone(),
+                }))
+            }
         }
     }
     Ok((systems, unavailable))
@@ -121,9 +123,9 @@ mod tests {
     fn peers_are_ready_or_say_why_not() {
         let text = r#"[{"system":"a","unavailable":"no node"},
             {"system":"b","run":["python","r.py"],"folder":"/b","stores":[{"store":"memory"},{"store":"sqlite","service":"S"}]}]"#;
-        let peers: Vec<Peer> = serde_json::from_str(text).unwrap();
-        assert!(matches!(&peers[0], Peer::Unavailable { unavailable, .. } if unavailable == "no node"));
-        assert!(matches!(&peers[1], Peer::Ready { stores, .. } if stores.len() == 2));
+        let peers: Vec<PeerSetup> = serde_json::from_str(text).unwrap();
+        assert!(matches!(&peers[0], PeerSetup::Unavailable { unavailable, .. } if unavailable == "no node"));
+        assert!(matches!(&peers[1], PeerSetup::Ready { stores, .. } if stores.len() == 2));
     }
 
     #[test]

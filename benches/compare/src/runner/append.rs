@@ -6,26 +6,26 @@ use std::time::{Duration, Instant};
 use scratchbook::{
     CreateSessionConfig, Event, GetSessionConfig, Session, SessionKey, SessionService, SessionServiceExt, StateDelta,
 };
-use scratchbook_compare::protocol::{Measured, Request};
+use scratchbook_compare::protocol::{CellRequest, Measurement};
 use serde_json::{Map, Value};
 
 use crate::events::{APP, event, event_that_writes, events};
-use crate::failure::{Failure, Result};
-use crate::measure::{Clock, repeat, side_by_side};
-use crate::store::Bench;
+use crate::failure::{CellFailure, Result};
+use crate::measure::{LatencyClock, repeat, side_by_side};
+use crate::store::BenchStore;
 
 type Make = fn(usize) -> Result<Event>;
 
 /// Measures appends: to sessions of a given length, to a key of the app that all tasks write, or to a state of a given
 /// size.
-pub(crate) fn append(bench: &Bench, request: &Request) -> Result<Measured> {
+pub(crate) fn append(bench: &BenchStore, request: &CellRequest) -> Result<Measurement> {
     bench.runtime.block_on(async {
         let make: Make = if request.workload == "append_hot" { event_to_a_hot_key } else { event };
         let mut writers = Vec::with_capacity(request.tasks);
         for task in 0..request.tasks {
             writers.push(prepare(bench, request, task).await?);
         }
-        let mut clock = Clock::start(None);
+        let mut clock = LatencyClock::start(None);
         let started = Instant::now();
         let tasks = writers.into_iter().map(|session| {
             let (sessions, seconds) = (Arc::clone(&bench.sessions), request.seconds);
@@ -47,13 +47,18 @@ pub(crate) fn append(bench: &Bench, request: &Request) -> Result<Measured> {
 }
 
 /// A writer that has finished.
-struct Writer {
+struct FinishedWriter {
     key: SessionKey,
     before: u64,
     latencies: Vec<Duration>,
 }
 
-async fn append_for(seconds: f64, sessions: Arc<dyn SessionService>, session: Session, make: Make) -> Result<Writer> {
+async fn append_for(
+    seconds: f64,
+    sessions: Arc<dyn SessionService>,
+    session: Session,
+    make: Make,
+) -> Result<FinishedWriter> {
     let (key, before) = (session.key().clone(), session.seq());
     let session = tokio::sync::Mutex::new(session);
     let latencies = repeat(seconds, |n| {
@@ -63,10 +68,10 @@ async fn append_for(seconds: f64, sessions: Arc<dyn SessionService>, session: Se
             Ok(())
         }
     });
-    Ok(Writer { latencies: latencies.await?, key, before })
+    Ok(FinishedWriter { latencies: latencies.await?, key, before })
 }
 
-async fn prepare(bench: &Bench, request: &Request, task: usize) -> Result<Session> {
+async fn prepare(bench: &BenchStore, request: &CellRequest, task: usize) -> Result<Session> {
     let user = format!("{}-{}-{}-{}-{task}", request.workload, request.size, request.tasks, request.round);
     let config = CreateSessionConfig::default();
     let config = if request.workload == "state" {
@@ -84,7 +89,7 @@ fn event_to_a_hot_key(n: usize) -> Result<Event> {
 }
 
 /// Returns how many events a session has.
-async fn stored(bench: &Bench, key: &SessionKey) -> Result<u64> {
+async fn stored(bench: &BenchStore, key: &SessionKey) -> Result<u64> {
     let session = bench.sessions.get_session(key, &GetSessionConfig::state_only()).await?;
-    session.map(|session| session.seq()).ok_or_else(|| Failure::new(format!("the session {key} is gone")))
+    session.map(|session| session.seq()).ok_or_else(|| CellFailure::new(format!("the session {key} is gone")))
 }

@@ -3,20 +3,20 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
-use crate::failure::{Failure, Result};
+use crate::failure::{CellFailure, Result};
 
-pub(crate) struct Client {
+pub(crate) struct RunnerClient {
     port: u16,
     connection: BufReader<TcpStream>,
 }
 
 /// How the body of an answer ends.
-enum Length {
+enum BodyLength {
     Bytes(usize),
     Chunks,
 }
 
-impl Client {
+impl RunnerClient {
     pub(crate) fn connect(port: u16) -> Result<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_nodelay(true)?;
@@ -30,33 +30,33 @@ impl Client {
         let request = format!("{head}Content-Length: {length}\r\n\r\n{body}");
         self.connection.get_mut().write_all(request.as_bytes())?;
         let status = self.line()?;
-        let mut length = Length::Bytes(0);
+        let mut length = BodyLength::Bytes(0);
         loop {
             let line = self.line()?.to_ascii_lowercase();
             if line.is_empty() {
                 break;
             }
             if let Some(value) = line.strip_prefix("content-length:") {
-                length = Length::Bytes(value.trim().parse()?);
+                length = BodyLength::Bytes(value.trim().parse()?);
             } else if line.starts_with("transfer-encoding:") {
-                length = Length::Chunks;
+                length = BodyLength::Chunks;
             }
         }
         let body = self.body(&length)?;
         if status.split(' ').nth(1) == Some("200") {
             return Ok(body);
         }
-        Err(Failure::new(format!("{method} {path}: {status}: {}", String::from_utf8_lossy(&body))))
+        Err(CellFailure::new(format!("{method} {path}: {status}: {}", String::from_utf8_lossy(&body))))
     }
 
-    fn body(&mut self, length: &Length) -> Result<Vec<u8>> {
+    fn body(&mut self, length: &BodyLength) -> Result<Vec<u8>> {
         let mut body = Vec::new();
         match length {
-            Length::Bytes(count) => {
+            BodyLength::Bytes(count) => {
                 body.resize(*count, 0);
                 self.connection.read_exact(&mut body)?;
             }
-            Length::Chunks => loop {
+            BodyLength::Chunks => loop {
                 let count = usize::from_str_radix(self.line()?.trim(), 16)?;
                 let start = body.len();
                 body.resize(start + count, 0);
@@ -73,7 +73,7 @@ impl Client {
     fn line(&mut self) -> Result<String> {
         let mut line = String::new();
         match self.connection.read_line(&mut line)? {
-            0 => Err(Failure::new("the server has closed the connection")),
+            0 => Err(CellFailure::new("the server has closed the connection")),
             _ => Ok(line.trim_end().to_owned()),
         }
     }

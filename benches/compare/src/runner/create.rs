@@ -4,18 +4,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use scratchbook::CreateSessionConfig;
-use scratchbook_compare::protocol::{Measured, Request};
+use scratchbook_compare::protocol::{CellRequest, Measurement};
 use serde_json::json;
 
 use crate::events::APP;
 use crate::failure::Result;
-use crate::measure::{Clock, repeat, side_by_side};
-use crate::store::Bench;
+use crate::measure::{LatencyClock, repeat, side_by_side};
+use crate::store::BenchStore;
 
 /// Measures the creation of sessions with two keys. Each task creates sessions of its own user.
-pub(crate) fn create(bench: &Bench, request: &Request) -> Result<Measured> {
+pub(crate) fn create(bench: &BenchStore, request: &CellRequest) -> Result<Measurement> {
     bench.runtime.block_on(async {
-        let mut clock = Clock::start(None);
+        let mut clock = LatencyClock::start(None);
         let started = Instant::now();
         let tasks = (0..request.tasks).map(|task| {
             let (sessions, seconds) = (Arc::clone(&bench.sessions), request.seconds);

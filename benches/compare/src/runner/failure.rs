@@ -2,30 +2,30 @@
 
 use std::fmt;
 
-pub(crate) type Result<T> = std::result::Result<T, Failure>;
+pub(crate) type Result<T> = std::result::Result<T, CellFailure>;
 
 /// Why a cell could not be measured.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum CellFailure {
     /// The workload does not exist here, for this reason.
     Unsupported(String),
     Failed(String),
 }
 
-impl Failure {
+impl CellFailure {
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self::Failed(message.into())
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CellFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::Unsupported(message) | Self::Failed(message)) = self;
         f.write_str(message)
     }
 }
 
-impl<E: std::error::Error> From<E> for Failure {
+impl<E: std::error::Error> From<E> for CellFailure {
     fn from(error: E) -> Self {
         let mut message = error.to_string();
         let mut source = error.source();

@@ -2,33 +2,34 @@
 
 use std::time::{Duration, Instant};
 
-use scratchbook_compare::protocol::{Measured, Request};
+use scratchbook_compare::protocol::{CellRequest, Measurement};
 use serde_json::{Value, json};
 
-use crate::client::Client;
+use crate::client::RunnerClient;
 use crate::events::event;
-use crate::failure::{Failure, Result};
-use crate::measure::Clock;
-use crate::server::Server;
-use crate::store::Bench;
+use crate::failure::{CellFailure, Result};
+use crate::measure::LatencyClock;
+use crate::server::MeasuredServer;
+use crate::store::BenchStore;
 
 const SESSIONS: &str = "/apps/demo/users/u/sessions";
 /// How often a session is changed. The number is small, so that the session's length hardly changes.
 const CHANGES: usize = 10;
 
 /// Measures requests by a number of connections at the same time.
-pub(crate) fn measure(bench: &Bench, request: &Request) -> Result<Measured> {
-    let server = Server::start(bench)?;
+pub(crate) fn measure(bench: &BenchStore, request: &CellRequest) -> Result<Measurement> {
+    let server = MeasuredServer::start(bench)?;
     let mut connections = Vec::new();
     for _ in 0..request.tasks {
-        connections.push(Connection { client: Client::connect(server.port)?, request });
+        connections.push(HttpWorkload { client: RunnerClient::connect(server.port)?, request });
     }
-    let mut clock = Clock::start(Some(server.id()));
+    let mut clock = LatencyClock::start(Some(server.id()));
     let started = Instant::now();
     let (mut latencies, mut pause) = (Vec::new(), Duration::ZERO);
     let results: Vec<Result<(Vec<Duration>, Duration)>> = std::thread::scope(|scope| {
         let running: Vec<_> = connections.into_iter().map(|it| scope.spawn(move || it.repeat())).collect();
-        let ended = |result: std::thread::Result<_>| result.unwrap_or_else(|_| Err(Failure::new("a client panicked")));
+        let ended =
+            |result: std::thread::Result<_>| result.unwrap_or_else(|_| Err(CellFailure::new("a client panicked")));
         running.into_iter().map(|thread| ended(thread.join())).collect()
     });
     for result in results {
@@ -42,12 +43,12 @@ pub(crate) fn measure(bench: &Bench, request: &Request) -> Result<Measured> {
     Ok(clock.measured())
 }
 
-struct Connection<'a> {
-    client: Client,
-    request: &'a Request,
+struct HttpWorkload<'a> {
+    client: RunnerClient,
+    request: &'a CellRequest,
 }
 
-impl Connection<'_> {
+impl HttpWorkload<'_> {
     /// Repeats the request for a time. Returns how long each request took, and how long the preparation took.
     fn repeat(mut self) -> Result<(Vec<Duration>, Duration)> {
         let (mut latencies, mut prepared, started) = (Vec::new(), Duration::ZERO, Instant::now());
@@ -75,7 +76,7 @@ impl Connection<'_> {
         let events = events.collect::<Result<Vec<Value>>>()?;
         let answer = self.client.ask("POST", SESSIONS, &json!({"events": events}).to_string())?;
         let session: Value = serde_json::from_slice(&answer)?;
-        session["id"].as_str().map(str::to_owned).ok_or_else(|| Failure::new("a new session has no id"))
+        session["id"].as_str().map(str::to_owned).ok_or_else(|| CellFailure::new("a new session has no id"))
     }
 
     fn ask(&mut self, id: &str, n: usize) -> Result<()> {
@@ -94,11 +95,11 @@ impl Connection<'_> {
                 let answer = self.client.ask("POST", "/run", &body.to_string())?;
                 let events: Vec<Value> = serde_json::from_slice(&answer)?;
                 if events.len() < 3 {
-                    return Err(Failure::new(format!("a run had {} events, not 3 at least", events.len())));
+                    return Err(CellFailure::new(format!("a run had {} events, not 3 at least", events.len())));
                 }
                 answer
             }
         };
-        if answer.is_empty() { Err(Failure::new("an answer is empty")) } else { Ok(()) }
+        if answer.is_empty() { Err(CellFailure::new("an answer is empty")) } else { Ok(()) }
     }
 }

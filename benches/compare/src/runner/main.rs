@@ -21,11 +21,11 @@ mod turn;
 use std::io::{BufRead, Write};
 use std::process::ExitCode;
 
-use scratchbook_compare::protocol::{Answer, Hello, Measured, Request};
+use scratchbook_compare::protocol::{CellRequest, Hello, Measurement, RunnerAnswer};
 
-use failure::{Failure, Result};
-use limits::Limit;
-use store::Bench;
+use failure::{CellFailure, Result};
+use limits::StoreLimit;
+use store::BenchStore;
 
 /// The allocator of the command `scratchbook`.
 #[global_allocator]
@@ -49,20 +49,20 @@ fn main() -> ExitCode {
 fn run(words: &[&str]) -> Result<()> {
     match *words {
         ["scratchbook", store, location] => {
-            let bench = Bench::open(store, location)?;
+            let bench = BenchStore::open(store, location)?;
             serve(&bench.hello(), |request| measured(&bench, request))
         }
         ["limit", store, location, service] => {
-            let mut limit = Limit::open(store, location, service)?;
+            let mut limit = StoreLimit::open(store, location, service)?;
             serve(&limit.hello(), |request| limit.measure(request))
         }
         // `cold_start` starts this process, which ends after its first answer.
-        ["cold", store, location] => Bench::open(store, location)?.first_answer(),
-        _ => Err(Failure::new(USAGE)),
+        ["cold", store, location] => BenchStore::open(store, location)?.first_answer(),
+        _ => Err(CellFailure::new(USAGE)),
     }
 }
 
-fn measured(bench: &Bench, request: &Request) -> Result<Measured> {
+fn measured(bench: &BenchStore, request: &CellRequest) -> Result<Measurement> {
     match request.workload.as_str() {
         "create" => create::create(bench, request),
         "append" | "append_hot" | "state" => append::append(bench, request),
@@ -74,22 +74,22 @@ fn measured(bench: &Bench, request: &Request) -> Result<Measured> {
         "size_on_disk" => resources::size_on_disk(bench, request),
         "memory" => resources::memory(bench, request),
         "cold_start" => resources::cold_start(bench, request),
-        other => Err(Failure::Unsupported(format!("the workload {other} is unknown"))),
+        other => Err(CellFailure::Unsupported(format!("the workload {other} is unknown"))),
     }
 }
 
 /// Answers each request on standard input, until the input ends.
-fn serve(hello: &Hello, mut measure: impl FnMut(&Request) -> Result<Measured>) -> Result<()> {
+fn serve(hello: &Hello, mut measure: impl FnMut(&CellRequest) -> Result<Measurement>) -> Result<()> {
     say(hello)?;
     for line in std::io::stdin().lock().lines() {
-        let line = line.map_err(|error| Failure::new(format!("standard input: {error}")))?;
+        let line = line.map_err(|error| CellFailure::new(format!("standard input: {error}")))?;
         let measured = serde_json::from_str(&line)
-            .map_err(|error| Failure::new(format!("the request is not understood: {error}")))
+            .map_err(|error| CellFailure::new(format!("the request is not understood: {error}")))
             .and_then(|request| measure(&request));
         say(&match measured {
-            Ok(measured) => Answer::Measured(measured),
-            Err(Failure::Unsupported(unsupported)) => Answer::Unsupported { unsupported },
-            Err(failure) => Answer::Failed { error: failure.to_string() },
+            Ok(measured) => RunnerAnswer::Measured(measured),
+            Err(CellFailure::Unsupported(unsupported)) => RunnerAnswer::Unsupported { unsupported },
+            Err(failure) => RunnerAnswer::Failed { error: failure.to_string() },
         })?;
     }
     Ok(())
@@ -97,6 +97,9 @@ fn serve(hello: &Hello, mut measure: impl FnMut(&Request) -> Result<Measured>) -
 
 fn say(value: &impl serde::Serialize) -> Result<()> {
     let mut output = std::io::stdout().lock();
-    serde_json::to_writer(&mut output, value).map_err(|error| Failure::new(format!("an answer: {error}")))?;
-    output.write_all(b"\n").and_then(|()| output.flush()).map_err(|error| Failure::new(format!("an answer: {error}")))
+    serde_json::to_writer(&mut output, value).map_err(|error| CellFailure::new(format!("an answer: {error}")))?;
+    output
+        .write_all(b"\n")
+        .and_then(|()| output.flush())
+        .map_err(|error| CellFailure::new(format!("an answer: {error}")))
 }

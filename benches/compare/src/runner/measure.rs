@@ -3,20 +3,20 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use scratchbook_compare::protocol::{Latencies, Measured};
+use scratchbook_compare::protocol::{Latencies, Measurement};
 
-use crate::failure::{Failure, Result};
+use crate::failure::{CellFailure, Result};
 use crate::processor;
 
 /// Measures how long each operation took, and how long all operations took together.
-pub(crate) struct Clock {
+pub(crate) struct LatencyClock {
     latencies: Vec<Duration>,
     elapsed: Duration,
     used: Option<f64>,
     server: Option<u32>,
 }
 
-impl Clock {
+impl LatencyClock {
     /// Starts the measurement. If the process id of a server is given, the server's processor time is counted, too.
     pub(crate) fn start(server: Option<u32>) -> Self {
         Self { latencies: Vec::new(), elapsed: Duration::ZERO, used: processor::with(server), server }
@@ -38,14 +38,14 @@ impl Clock {
     }
 
     /// Returns the result. The processor time includes the preparation of later parts, if there are several parts.
-    pub(crate) fn measured(mut self) -> Measured {
+    pub(crate) fn measured(mut self) -> Measurement {
         let used = self.used.zip(processor::with(self.server)).map(|(before, after)| after - before);
-        Measured {
+        Measurement {
             operations: self.latencies.len() as u64,
             seconds: self.elapsed.as_secs_f64(),
             processor_seconds: used,
             latencies_us: percentiles(&mut self.latencies),
-            ..Measured::default()
+            ..Measurement::default()
         }
     }
 }
@@ -88,7 +88,7 @@ where
     let running: Vec<_> = tasks.into_iter().map(tokio::spawn).collect();
     let mut results = Vec::with_capacity(running.len());
     for task in running {
-        results.push(task.await.map_err(|error| Failure::new(format!("a task ended: {error}")))??);
+        results.push(task.await.map_err(|error| CellFailure::new(format!("a task ended: {error}")))??);
     }
     Ok(results)
 }
@@ -114,6 +114,6 @@ mod tests {
         });
         assert_eq!(latencies.await.unwrap().len(), 1);
         assert_eq!(calls, 1);
-        assert!(repeat(0.0, |_| async { Err(Failure::new("no")) }).await.is_err());
+        assert!(repeat(0.0, |_| async { Err(CellFailure::new("no")) }).await.is_err());
     }
 }

@@ -5,19 +5,19 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use scratchbook::{CreateSessionConfig, GetSessionConfig, SessionServiceExt};
-use scratchbook_compare::protocol::{Measured, Request};
+use scratchbook_compare::protocol::{CellRequest, Measurement};
 
 use crate::events::{APP, event, events};
-use crate::failure::{Failure, Result};
-use crate::measure::Clock;
+use crate::failure::{CellFailure, Result};
+use crate::measure::LatencyClock;
 use crate::processor;
-use crate::store::{Bench, uri};
+use crate::store::{BenchStore, uri};
 
 /// The minimum number of events in memory when the memory is measured.
 const IN_MEMORY: u64 = 20_000;
 
 /// Measures the bytes on the disk for each event of a session, in a separate database.
-pub(crate) fn size_on_disk(bench: &Bench, request: &Request) -> Result<Measured> {
+pub(crate) fn size_on_disk(bench: &BenchStore, request: &CellRequest) -> Result<Measurement> {
     let path = bench.folder().join(format!("size-{}-{}", request.size, request.round));
     let location = match bench.store.as_str() {
         "sqlite" => {
@@ -25,7 +25,7 @@ pub(crate) fn size_on_disk(bench: &Bench, request: &Request) -> Result<Measured>
             path.display().to_string()
         }
         "postgres" => bench.location.clone(),
-        _ => return Err(Failure::Unsupported("the store has nothing on the disk".to_owned())),
+        _ => return Err(CellFailure::Unsupported("the store has nothing on the disk".to_owned())),
     };
     let started = Instant::now();
     let bytes = bench.runtime.block_on(async {
@@ -41,14 +41,14 @@ pub(crate) fn size_on_disk(bench: &Bench, request: &Request) -> Result<Measured>
             store.sessions.append_event(&mut session, event(n)?).await?;
             if started.elapsed().as_secs() > 50 {
                 let seconds = 50 * request.size / (n as u64 + 1);
-                return Err(Failure::Unsupported(format!("to append {} events takes {seconds} s", request.size)));
+                return Err(CellFailure::Unsupported(format!("to append {} events takes {seconds} s", request.size)));
             }
         }
         store.sessions.close().await?;
         Ok((bytes_of(&bench.store, &location).await? - before).max(0.0))
     })?;
     let (operations, seconds) = (request.size, started.elapsed().as_secs_f64());
-    Ok(Measured { operations, seconds, bytes: Some(bytes / request.size as f64), ..Measured::default() })
+    Ok(Measurement { operations, seconds, bytes: Some(bytes / request.size as f64), ..Measurement::default() })
 }
 
 async fn bytes_of(store: &str, location: &str) -> Result<f64> {
@@ -65,10 +65,10 @@ async fn bytes_of(store: &str, location: &str) -> Result<f64> {
 }
 
 /// Measures the resident memory for each event of sessions, which either the store in memory or the caller holds.
-pub(crate) fn memory(bench: &Bench, request: &Request) -> Result<Measured> {
+pub(crate) fn memory(bench: &BenchStore, request: &CellRequest) -> Result<Measurement> {
     let count = (IN_MEMORY / request.size.max(1)).max(1);
     bench.runtime.block_on(async {
-        let no_memory = || Failure::Unsupported("this system does not show the memory of a process".to_owned());
+        let no_memory = || CellFailure::Unsupported("this system does not show the memory of a process".to_owned());
         let started = Instant::now();
         let before = processor::resident_bytes().ok_or_else(no_memory)?;
         let mut held = Vec::new();
@@ -83,12 +83,12 @@ pub(crate) fn memory(bench: &Bench, request: &Request) -> Result<Measured> {
         let note = Some(format!("{count} sessions, {:.0} bytes a session", bytes / count as f64));
         drop(held);
         let seconds = started.elapsed().as_secs_f64();
-        Ok(Measured { operations, seconds, bytes: Some(bytes / operations as f64), note, ..Measured::default() })
+        Ok(Measurement { operations, seconds, bytes: Some(bytes / operations as f64), note, ..Measurement::default() })
     })
 }
 
 /// Measures processes that open the store, create a session, append an event and end.
-pub(crate) fn cold_start(bench: &Bench, request: &Request) -> Result<Measured> {
+pub(crate) fn cold_start(bench: &BenchStore, request: &CellRequest) -> Result<Measurement> {
     let program = std::env::current_exe()?;
     // A separate process opens its own file, as a command would.
     let folder = bench.folder().join("cold");
@@ -99,13 +99,13 @@ pub(crate) fn cold_start(bench: &Bench, request: &Request) -> Result<Measured> {
         }
         _ => bench.location.clone(),
     };
-    let mut clock = Clock::start(None);
+    let mut clock = LatencyClock::start(None);
     while clock.elapsed().as_secs_f64() < request.seconds {
         let started = Instant::now();
         let mut command = Command::new(&program);
         let status = command.args(["cold", &bench.store, &location]).stdout(Stdio::null()).status()?;
         if !status.success() {
-            return Err(Failure::new(format!("a start ended with {status}")));
+            return Err(CellFailure::new(format!("a start ended with {status}")));
         }
         clock.add_one(started.elapsed());
     }

@@ -6,19 +6,19 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::client::Client;
-use crate::failure::{Failure, Result};
-use crate::store::Bench;
+use crate::client::RunnerClient;
+use crate::failure::{CellFailure, Result};
+use crate::store::BenchStore;
 
 /// A running server. It ends when this value is dropped.
-pub(crate) struct Server {
+pub(crate) struct MeasuredServer {
     process: Child,
     pub(crate) port: u16,
 }
 
-impl Server {
+impl MeasuredServer {
     /// Starts the command that was built with this program, on a new database.
-    pub(crate) fn start(bench: &Bench) -> Result<Self> {
+    pub(crate) fn start(bench: &BenchStore) -> Result<Self> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let database = match bench.store.as_str() {
             "sqlite" => format!("sqlite://{}/served.db", bench.location),
@@ -29,9 +29,9 @@ impl Server {
         let process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
         let server = Self { process, port };
         let start = Instant::now();
-        while Client::connect(port).and_then(|mut client| client.ask("GET", "/health", "")).is_err() {
+        while RunnerClient::connect(port).and_then(|mut client| client.ask("GET", "/health", "")).is_err() {
             if start.elapsed() > Duration::from_secs(30) {
-                return Err(Failure::new("scratchbook serve does not answer within 30 s"));
+                return Err(CellFailure::new("scratchbook serve does not answer within 30 s"));
             }
             sleep(Duration::from_millis(5));
         }
@@ -51,13 +51,13 @@ fn binary() -> Result<PathBuf> {
     if binary.is_file() {
         return Ok(binary);
     }
-    Err(Failure::Unsupported(format!(
+    Err(CellFailure::Unsupported(format!(
         "there is no {}; cargo build --locked -p scratchbook-cli makes it",
         binary.display()
     )))
 }
 
-impl Drop for Server {
+impl Drop for MeasuredServer {
     fn drop(&mut self) {
         // Both calls fail only if the server has ended already.
         let _ = self.process.kill();

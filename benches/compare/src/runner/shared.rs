@@ -5,23 +5,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use scratchbook::{CreateSessionConfig, GetSessionConfig, Session, SessionServiceExt, StateDelta};
-use scratchbook_compare::protocol::{Measured, Request, Wrong};
+use scratchbook_compare::protocol::{CellRequest, Measurement, WrongCounts};
 
 use crate::events::{APP, event_that_writes, events};
-use crate::failure::{Failure, Result};
-use crate::measure::{Clock, side_by_side};
-use crate::store::Bench;
+use crate::failure::{CellFailure, Result};
+use crate::measure::{LatencyClock, side_by_side};
+use crate::store::BenchStore;
 
 /// How many events each writer appends to a session.
 const EACH: usize = 25;
 
 /// An append that was acknowledged: the writer, and the number of its event.
-type Append = (usize, usize);
+type AcknowledgedAppend = (usize, usize);
 
 /// Measures appends to shared sessions, and counts the events that are missing or in the wrong order.
-pub(crate) fn append(bench: &Bench, request: &Request) -> Result<Measured> {
+pub(crate) fn append(bench: &BenchStore, request: &CellRequest) -> Result<Measurement> {
     bench.runtime.block_on(async {
-        let (mut clock, mut wrong, mut attempted, mut acknowledged) = (Clock::start(None), Wrong::default(), 0, 0);
+        let (mut clock, mut wrong, mut attempted, mut acknowledged) =
+            (LatencyClock::start(None), WrongCounts::default(), 0, 0);
         let mut turn = 0;
         while turn == 0 || clock.elapsed().as_secs_f64() < request.seconds {
             let round = write_one(bench, request, turn, &mut clock).await?;
@@ -35,23 +36,23 @@ pub(crate) fn append(bench: &Bench, request: &Request) -> Result<Measured> {
         }
         let measured = clock.measured();
         let (operations, attempted) = (acknowledged as u64, Some(attempted as u64));
-        Ok(Measured { operations, attempted, wrong, ..measured })
+        Ok(Measurement { operations, attempted, wrong, ..measured })
     })
 }
 
 /// The result of appending to one shared session.
 struct Round {
-    acknowledged: Vec<Append>,
+    acknowledged: Vec<AcknowledgedAppend>,
     refused: u64,
     /// The session, as it is read afterwards.
     session: Session,
 }
 
-async fn write_one(bench: &Bench, request: &Request, turn: usize, clock: &mut Clock) -> Result<Round> {
+async fn write_one(bench: &BenchStore, request: &CellRequest, turn: usize, clock: &mut LatencyClock) -> Result<Round> {
     let id = format!("shared-{}-{turn}", request.round);
     let config = CreateSessionConfig::default().with_session_id(&id).with_events(events(request.size)?);
     let key = bench.sessions.create_session(APP, "user-0", config).await?.key().clone();
-    let missing = || Failure::new(format!("the session {key} is gone"));
+    let missing = || CellFailure::new(format!("the session {key} is gone"));
     let mut writers = Vec::new();
     for writer in 0..request.tasks {
         let session = bench.sessions.get_session(&key, &GetSessionConfig::default()).await?.ok_or_else(missing)?;
@@ -93,17 +94,17 @@ fn key_of(writer: usize, n: usize) -> String {
 }
 
 /// Compares the acknowledged appends with a session.
-fn compare(acknowledged: &[Append], session: &Session) -> Wrong {
-    let mut times: HashMap<Append, u64> = HashMap::new();
+fn compare(acknowledged: &[AcknowledgedAppend], session: &Session) -> WrongCounts {
+    let mut times: HashMap<AcknowledgedAppend, u64> = HashMap::new();
     let mut last: HashMap<usize, usize> = HashMap::new();
-    let mut wrong = Wrong::default();
+    let mut wrong = WrongCounts::default();
     for append in session.events().iter().filter_map(|event| append_of(&event.author, &event.invocation_id)) {
         let (writer, n) = append;
         wrong.disordered += u64::from(last.insert(writer, n).is_some_and(|before| before > n));
         *times.entry(append).or_default() += 1;
     }
     wrong.doubled = times.values().map(|count| count - 1).sum();
-    let is_there = |(writer, n): &Append| {
+    let is_there = |(writer, n): &AcknowledgedAppend| {
         times.contains_key(&(*writer, *n)) && session.state().get(&key_of(*writer, *n)).is_some()
     };
     wrong.lost = acknowledged.iter().filter(|append| !is_there(append)).count() as u64;
@@ -111,7 +112,7 @@ fn compare(acknowledged: &[Append], session: &Session) -> Wrong {
 }
 
 /// Returns the writer and the number of an event, if a writer appended it.
-fn append_of(author: &str, invocation_id: &str) -> Option<Append> {
+fn append_of(author: &str, invocation_id: &str) -> Option<AcknowledgedAppend> {
     Some((author.strip_prefix("writer-")?.parse().ok()?, invocation_id.strip_prefix("e-")?.parse().ok()?))
 }
 
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
 
     /// Returns a session with these events. Its state has the keys of all these events.
-    fn session(appends: &[Append]) -> Session {
+    fn session(appends: &[AcknowledgedAppend]) -> Session {
         let key = SessionKey::new("bench", "user-0", "s").unwrap();
         let events = appends.iter().map(|(writer, n)| {
             std::sync::Arc::new(Event::new(format!("writer-{writer}")).with_invocation_id(format!("e-{n}")))

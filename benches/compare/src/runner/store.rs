@@ -9,10 +9,10 @@ use scratchbook_compare::protocol::Hello;
 use tokio::runtime::Runtime;
 
 use crate::events::{APP, event, events};
-use crate::failure::{Failure, Result};
+use crate::failure::{CellFailure, Result};
 
 /// A store with a runtime to use it on.
-pub(crate) struct Bench {
+pub(crate) struct BenchStore {
     pub(crate) runtime: Runtime,
     pub(crate) sessions: Arc<dyn SessionService>,
     /// `memory`, `sqlite` or `postgres`.
@@ -21,7 +21,7 @@ pub(crate) struct Bench {
     pub(crate) location: String,
 }
 
-impl Bench {
+impl BenchStore {
     pub(crate) fn open(store: &str, location: &str) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let uri = uri(store, location)?;
@@ -87,6 +87,6 @@ pub(crate) fn uri(store: &str, location: &str) -> Result<String> {
         "memory" => Ok("memory:".to_owned()),
         "sqlite" => Ok(format!("sqlite://{location}/sessions.db")),
         "postgres" => Ok(location.to_owned()),
-        other => Err(Failure::Unsupported(format!("the store {other} is unknown"))),
+        other => Err(CellFailure::Unsupported(format!("the store {other} is unknown"))),
     }
 }

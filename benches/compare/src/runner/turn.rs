@@ -7,13 +7,13 @@ use scratchbook::agent::{FunctionTool, ToolContext};
 use scratchbook::model::{LlmRequest, LlmResponse, ScriptedLlm};
 use scratchbook::session::ForkConfig;
 use scratchbook::{LlmAgent, Runner};
-use scratchbook_compare::protocol::{Measured, Request};
+use scratchbook_compare::protocol::{CellRequest, Measurement};
 use serde_json::{Map, Value, json};
 
 use crate::events::APP;
-use crate::failure::{Failure, Result};
-use crate::measure::Clock;
-use crate::store::Bench;
+use crate::failure::{CellFailure, Result};
+use crate::measure::LatencyClock;
+use crate::store::BenchStore;
 
 /// How many turns a session has. The number is small, so that the session's length hardly changes.
 const TURNS: usize = 5;
@@ -21,7 +21,7 @@ const TURNS: usize = 5;
 const EVENTS: u64 = 4;
 
 /// Measures turns through the Runner, in sessions that begin with a number of events.
-pub(crate) fn turn(bench: &Bench, request: &Request) -> Result<Measured> {
+pub(crate) fn turn(bench: &BenchStore, request: &CellRequest) -> Result<Measurement> {
     let tool = FunctionTool::new("note", "Notes a topic.", |_: Map<String, Value>, context: ToolContext| async move {
         context.state().set("topic", "tea")?;
         Ok(json!({"noted": true}))
@@ -30,7 +30,7 @@ pub(crate) fn turn(bench: &Bench, request: &Request) -> Result<Measured> {
     let runner = Runner::builder(APP, agent, bench.sessions.clone()).build()?;
     bench.runtime.block_on(async {
         let origin = bench.kept_session(request.size).await?.key().clone();
-        let (mut clock, mut n) = (Clock::start(None), 0);
+        let (mut clock, mut n) = (LatencyClock::start(None), 0);
         while n == 0 || clock.elapsed().as_secs_f64() < request.seconds {
             let fork = bench.sessions.fork_session(&origin, ForkConfig::default()).await?;
             let (key, before) = (fork.key(), fork.seq());
@@ -45,7 +45,7 @@ pub(crate) fn turn(bench: &Bench, request: &Request) -> Result<Measured> {
             let after = bench.sessions.get_session(key, &scratchbook::GetSessionConfig::state_only()).await?;
             let wanted = before + TURNS as u64 * EVENTS;
             if after.as_ref().map(scratchbook::Session::seq) != Some(wanted) {
-                return Err(Failure::new(format!("the session {key} does not have {wanted} events")));
+                return Err(CellFailure::new(format!("the session {key} does not have {wanted} events")));
             }
         }
         Ok(clock.measured())
@@ -61,6 +61,6 @@ fn answer(request: &LlmRequest) -> scratchbook::Result<LlmResponse> {
 fn check(events: &[scratchbook::Event]) -> Result<()> {
     match events.len() {
         3 => Ok(()),
-        count => Err(Failure::new(format!("a turn had {count} events, not a call, a response and an answer"))),
+        count => Err(CellFailure::new(format!("a turn had {count} events, not a call, a response and an answer"))),
     }
 }

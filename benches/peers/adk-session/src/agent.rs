@@ -11,11 +11,12 @@ use serde_json::{Value, json};
 
 use crate::data::APP;
 use crate::protocol::Result;
-use crate::store::Store;
+use crate::store::PooledService;
 
 /// Returns a runner of the agent on a store.
-pub(crate) fn runner(store: &Store) -> Result<Runner> {
-    let agent = LlmAgentBuilder::new("agent").instruction("Book rooms.").model(Arc::new(Scripted)).tool(Arc::new(Book));
+pub(crate) fn runner(store: &PooledService) -> Result<Runner> {
+    let agent =
+        LlmAgentBuilder::new("agent").instruction("Book rooms.").model(Arc::new(ToolCaller)).tool(Arc::new(Book));
     let runner = Runner::builder().app_name(APP).agent(Arc::new(agent.build()?));
     Ok(runner.session_service(store.service.clone()).build()?)
 }
@@ -34,10 +35,10 @@ pub(crate) async fn turn(runner: &Runner, user: &str, session: &str) -> Result<S
 }
 
 /// Answers a result of the tool with text, and everything else with a call of the tool.
-struct Scripted;
+struct ToolCaller;
 
 #[async_trait]
-impl Llm for Scripted {
+impl Llm for ToolCaller {
     fn name(&self) -> &str {
         "scripted"
     }

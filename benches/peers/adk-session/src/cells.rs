@@ -16,11 +16,11 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use crate::agent;
-use crate::check::Wrong;
-use crate::data::{APP, Origin, State, created, delta, event, keys, origin, user};
-use crate::measure::{Measured, Preparation, repeat, resident};
-use crate::protocol::{Failure, Request, Result};
-use crate::store::{Database, Store};
+use crate::check::CellErrors;
+use crate::data::{APP, EventOrigin, SessionValues, created, delta, event, keys, origin, user};
+use crate::measure::{CellTimes, Preparation, repeat, resident};
+use crate::protocol::{PeerFailure, PeerRequest, Result};
+use crate::store::{PeerDatabase, PooledService};
 
 /// How many sessions a listing has to find.
 const SESSIONS_OF_A_USER: usize = 10;
@@ -33,7 +33,7 @@ const NO_SESSION: &str = "an append takes no session object";
 
 /// Every workload on one store, and what was prepared for later rounds.
 pub(crate) struct Cells {
-    store: Store,
+    store: PooledService,
     runner: Arc<Runner>,
     /// The arguments of this program for a cold start.
     start: [String; 2],
@@ -43,7 +43,7 @@ pub(crate) struct Cells {
 }
 
 impl Cells {
-    pub(crate) fn new(store: Store, kind: &str, location: &str) -> Result<Self> {
+    pub(crate) fn new(store: PooledService, kind: &str, location: &str) -> Result<Self> {
         Ok(Self {
             runner: Arc::new(agent::runner(&store)?),
             store,
@@ -54,7 +54,7 @@ impl Cells {
         })
     }
 
-    pub(crate) async fn answer(&self, request: &Request) -> Result<Value> {
+    pub(crate) async fn answer(&self, request: &PeerRequest) -> Result<Value> {
         match request.workload.as_str() {
             "create" => self.create(request).await,
             "append" => self.append(request, false).await,
@@ -69,12 +69,12 @@ impl Cells {
             "size_on_disk" => self.size_on_disk(request).await,
             "memory" => self.memory(request).await,
             "cold_start" => self.cold_start(request).await,
-            other => Err(Failure::Unsupported(format!("the runner has no workload '{other}'."))),
+            other => Err(PeerFailure::Unsupported(format!("the runner has no workload '{other}'."))),
         }
     }
 
     /// Creates a session of a new user, with this many events.
-    async fn session(&self, events: usize, state: State, preparation: &mut Preparation) -> Result<AdkIdentity> {
+    async fn session(&self, events: usize, state: SessionValues, preparation: &mut Preparation) -> Result<AdkIdentity> {
         let user = user(self.users.fetch_add(1, Ordering::Relaxed));
         let session = create_in(&self.store, user, state).await?;
         self.store.fill(&session, events, preparation).await?;
@@ -89,7 +89,7 @@ impl Cells {
         Ok(sessions.into())
     }
 
-    async fn create(&self, request: &Request) -> Result<Value> {
+    async fn create(&self, request: &PeerRequest) -> Result<Value> {
         let store = self.store.clone();
         let step = move |task, _| {
             let store = store.clone();
@@ -98,12 +98,12 @@ impl Cells {
         Ok(repeat(request.tasks, request.seconds, step).await?.0)
     }
 
-    async fn append(&self, request: &Request, hot: bool) -> Result<Value> {
+    async fn append(&self, request: &PeerRequest, hot: bool) -> Result<Value> {
         let sessions = self.sessions(request.tasks, request.size).await?;
         self.append_to(request, sessions, hot).await
     }
 
-    async fn state(&self, request: &Request) -> Result<Value> {
+    async fn state(&self, request: &PeerRequest) -> Result<Value> {
         let mut sessions = Vec::new();
         for _ in 0..request.tasks {
             sessions.push(self.session(0, keys(request.size), &mut Preparation::new(1)).await?);
@@ -112,7 +112,7 @@ impl Cells {
     }
 
     /// Lets each task append to its own session. Afterwards every session is read.
-    async fn append_to(&self, request: &Request, sessions: Arc<[AdkIdentity]>, hot: bool) -> Result<Value> {
+    async fn append_to(&self, request: &PeerRequest, sessions: Arc<[AdkIdentity]>, hot: bool) -> Result<Value> {
         let change = move |task: usize, number: usize| {
             let mut change = delta((task as i64, number));
             if hot {
@@ -128,10 +128,10 @@ impl Cells {
             async move { insist(&store, &own[task], &refused, make).await }
         };
         let (answer, done) = repeat(request.tasks, request.seconds, step).await?;
-        let mut wrong = Wrong { refused: refused.load(Ordering::Relaxed), ..Wrong::default() };
+        let mut wrong = CellErrors { refused: refused.load(Ordering::Relaxed), ..CellErrors::default() };
         let last = |task: usize| change(task, done[task] - 1);
         for (task, session) in sessions.iter().enumerate() {
-            let acknowledged: Vec<Origin> = (0..done[task]).map(|number| (task as i64, number)).collect();
+            let acknowledged: Vec<EventOrigin> = (0..done[task]).map(|number| (task as i64, number)).collect();
             let (stored, state) = self.stored(session, acknowledged.len() + 100).await?;
             let mut expected = last(task).into_iter().filter(|(key, _)| !key.starts_with("app:"));
             let is_there = expected.all(|(key, value)| state.get(&key) == Some(&value));
@@ -147,8 +147,8 @@ impl Cells {
 
     /// Lets each task append 25 events to one session, with its own keys. This is repeated with new sessions until the
     /// time is over.
-    async fn append_shared(&self, request: &Request) -> Result<Value> {
-        let (mut wrong, mut measured, begun) = (Wrong::default(), Measured::default(), Instant::now());
+    async fn append_shared(&self, request: &PeerRequest) -> Result<Value> {
+        let (mut wrong, mut measured, begun) = (CellErrors::default(), CellTimes::default(), Instant::now());
         while measured.count() == 0 || begun.elapsed().as_secs_f64() < request.seconds {
             self.share(request, &mut wrong, &mut measured).await?;
         }
@@ -157,20 +157,20 @@ impl Cells {
         Ok(with(measured.answer(), &more))
     }
 
-    async fn share(&self, request: &Request, wrong: &mut Wrong, measured: &mut Measured) -> Result<()> {
+    async fn share(&self, request: &PeerRequest, wrong: &mut CellErrors, measured: &mut CellTimes) -> Result<()> {
         let session = self.sessions(1, request.size).await?[0].clone();
-        let key = |(writer, number): Origin| format!("key-{writer}-{number}");
+        let key = |(writer, number): EventOrigin| format!("key-{writer}-{number}");
         let refused = Arc::new(AtomicUsize::new(0));
         let (store, shared, counted) = (self.store.clone(), session.clone(), refused.clone());
         let step = move |task: usize, number: usize| {
             let (store, session, refused) = (store.clone(), shared.clone(), counted.clone());
             let origin = (task as i64, number);
-            let make = move || event(origin, State::from([(key(origin), json!("written"))]));
+            let make = move || event(origin, SessionValues::from([(key(origin), json!("written"))]));
             async move { insist(&store, &session, &refused, make).await }
         };
         measured.part(request.tasks, step, |_, done| done == SHARED_EVENTS).await?;
         let of_task = |task: usize| (0..SHARED_EVENTS).map(move |number| (task as i64, number));
-        let acknowledged: Vec<Origin> = (0..request.tasks).flat_map(of_task).collect();
+        let acknowledged: Vec<EventOrigin> = (0..request.tasks).flat_map(of_task).collect();
         let (stored, state) = self.stored(&session, acknowledged.len() * 2 + 100).await?;
         let lacking = acknowledged.iter().copied().filter(|origin| !state.contains_key(&key(*origin)));
         wrong.compare(&acknowledged, &stored, &lacking.collect::<Vec<_>>());
@@ -179,13 +179,13 @@ impl Cells {
     }
 
     /// Returns the origins of the last events of a session, in their order, and the session's state.
-    async fn stored(&self, session: &AdkIdentity, most: usize) -> Result<(Vec<Origin>, State)> {
+    async fn stored(&self, session: &AdkIdentity, most: usize) -> Result<(Vec<EventOrigin>, SessionValues)> {
         let found = self.store.service.get(reading(session, Some(most))).await?;
         let origins = found.events().all().iter().filter_map(origin).filter(|origin| origin.0 >= 0).collect();
         Ok((origins, found.state().all()))
     }
 
-    async fn get(&self, request: &Request, recent: Option<usize>, is_json: bool) -> Result<Value> {
+    async fn get(&self, request: &PeerRequest, recent: Option<usize>, is_json: bool) -> Result<Value> {
         let mut long = self.long.lock().await;
         let session = match long.get(&request.size) {
             Some(session) => session.clone(),
@@ -199,10 +199,10 @@ impl Cells {
                 let found = store.service.get(reading).await?;
                 let events = found.events().len();
                 if events != expected {
-                    return Err(Failure::Error(format!("{events} events in place of {expected}")));
+                    return Err(PeerFailure::Error(format!("{events} events in place of {expected}")));
                 }
                 if is_json && text(&*found)?.len() < events * 300 {
-                    return Err(Failure::Error("the text of the session is too short".to_owned()));
+                    return Err(PeerFailure::Error("the text of the session is too short".to_owned()));
                 }
                 Ok(())
             }
@@ -212,7 +212,7 @@ impl Cells {
         Ok(with(answer, &[("note", json!(note))]))
     }
 
-    async fn list(&self, request: &Request) -> Result<Value> {
+    async fn list(&self, request: &PeerRequest) -> Result<Value> {
         let app = format!("{APP}-{}", request.size);
         let mut listed = self.listed.lock().await;
         if !listed.contains(&request.size) {
@@ -227,27 +227,27 @@ impl Cells {
             async move {
                 let found = store.service.list(request).await?.len();
                 let is_right = found == SESSIONS_OF_A_USER;
-                if is_right { Ok(()) } else { Err(Failure::Error(format!("{found} sessions in the listing"))) }
+                if is_right { Ok(()) } else { Err(PeerFailure::Error(format!("{found} sessions in the listing"))) }
             }
         };
         Ok(repeat(request.tasks, request.seconds, step).await?.0)
     }
 
-    async fn turn(&self, request: &Request) -> Result<Value> {
+    async fn turn(&self, request: &PeerRequest) -> Result<Value> {
         let sessions = self.sessions(request.tasks, request.size).await?;
         let runner = self.runner.clone();
         let step = move |task: usize, _| {
             let (runner, session) = (runner.clone(), sessions[task].clone());
             async move {
                 let text = agent::turn(&runner, session.user_id.as_ref(), session.session_id.as_ref()).await?;
-                if text == "It is done." { Ok(()) } else { Err(Failure::Error(format!("the agent says '{text}'"))) }
+                if text == "It is done." { Ok(()) } else { Err(PeerFailure::Error(format!("the agent says '{text}'"))) }
             }
         };
         Ok(repeat(request.tasks, request.seconds, step).await?.0)
     }
 
     /// Measures how much the database grows for each event of a session.
-    async fn size_on_disk(&self, request: &Request) -> Result<Value> {
+    async fn size_on_disk(&self, request: &PeerRequest) -> Result<Value> {
         let (before, begun) = (self.store.disk().await?, Instant::now());
         self.sessions(1, request.size).await?;
         Ok(per_event(request.size, begun, self.store.disk().await? - before))
@@ -255,9 +255,9 @@ impl Cells {
 
     /// Measures how much the resident memory grows for each event. About ten thousand events are created, or one
     /// session if it is longer.
-    async fn memory(&self, request: &Request) -> Result<Value> {
-        if !matches!(self.store.database, Database::Memory) {
-            return Err(Failure::Unsupported("this store keeps sessions in a database.".to_owned()));
+    async fn memory(&self, request: &PeerRequest) -> Result<Value> {
+        if !matches!(self.store.database, PeerDatabase::Memory) {
+            return Err(PeerFailure::Unsupported("this store keeps sessions in a database.".to_owned()));
         }
         let number = (EVENTS_IN_MEMORY / request.size.max(1)).max(1);
         let (before, begun) = (resident()?, Instant::now());
@@ -266,7 +266,7 @@ impl Cells {
     }
 
     /// Measures starts of this program on a new store, until it has created a session.
-    async fn cold_start(&self, request: &Request) -> Result<Value> {
+    async fn cold_start(&self, request: &PeerRequest) -> Result<Value> {
         let [kind, location] = self.start.clone();
         let is_folder = !location.contains("://");
         let step = move |_, number: usize| {
@@ -287,21 +287,21 @@ impl Cells {
                 let output = child.wait_with_output()?;
                 let answer = String::from_utf8_lossy(&output.stdout).into_owned();
                 let is_right = answer.contains("\"operations\":1,");
-                if is_right { Ok(()) } else { Err(Failure::Error(format!("a cold start answers {answer}"))) }
+                if is_right { Ok(()) } else { Err(PeerFailure::Error(format!("a cold start answers {answer}"))) }
             }
         };
         Ok(repeat(1, request.seconds, step).await?.0)
     }
 }
 
-async fn create_in(store: &Store, user_id: String, state: State) -> Result<AdkIdentity> {
+async fn create_in(store: &PooledService, user_id: String, state: SessionValues) -> Result<AdkIdentity> {
     let request = CreateRequest { app_name: APP.to_owned(), user_id, session_id: None, state };
     Ok(store.service.create(request).await?.try_identity()?)
 }
 
 /// Appends an event. Tries again if the service refuses because others write, as a correct program does.
 async fn insist(
-    store: &Store,
+    store: &PooledService,
     identity: &AdkIdentity,
     refused: &AtomicUsize,
     make: impl Fn() -> Event + Send + Sync,

@@ -4,24 +4,24 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
-use crate::data::Origin;
+use crate::data::EventOrigin;
 
 /// The counts of one cell.
 #[derive(Debug, Default)]
-pub(crate) struct Wrong {
+pub(crate) struct CellErrors {
     pub(crate) lost: usize,
     pub(crate) refused: usize,
     pub(crate) disordered: usize,
     pub(crate) doubled: usize,
 }
 
-impl Wrong {
+impl CellErrors {
     /// Compares the acknowledged events of a session with the stored ones, in their order. `lacking` are acknowledged
     /// events whose change of the state is missing. If an event and its change are both missing, the event counts once.
     ///
     /// Two neighbouring events of a writer are disordered if the later one comes first.
-    pub(crate) fn compare(&mut self, acknowledged: &[Origin], stored: &[Origin], lacking: &[Origin]) {
-        let mut counts: HashMap<Origin, usize> = HashMap::new();
+    pub(crate) fn compare(&mut self, acknowledged: &[EventOrigin], stored: &[EventOrigin], lacking: &[EventOrigin]) {
+        let mut counts: HashMap<EventOrigin, usize> = HashMap::new();
         for origin in stored {
             *counts.entry(*origin).or_default() += 1;
         }

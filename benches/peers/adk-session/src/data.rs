@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 pub(crate) const APP: &str = "bench";
 
-pub(crate) type State = HashMap<String, Value>;
+pub(crate) type SessionValues = HashMap<String, Value>;
 
 /// The writer of an event, and the number of the event among the writer's events. The writer -1 wrote the events that
 /// existed before.
-pub(crate) type Origin = (i64, usize);
+pub(crate) type EventOrigin = (i64, usize);
 
 /// Returns the text of an event: 300 characters.
 fn text() -> String {
@@ -25,17 +25,17 @@ pub(crate) fn user(number: usize) -> String {
 }
 
 /// Returns the state with which a session begins.
-pub(crate) fn created() -> State {
+pub(crate) fn created() -> SessionValues {
     HashMap::from([("topic".to_owned(), json!("a room by the lake")), ("step".to_owned(), json!("asked"))])
 }
 
 /// Returns a state with this many keys of the session.
-pub(crate) fn keys(count: usize) -> State {
+pub(crate) fn keys(count: usize) -> SessionValues {
     (0..count).map(|n| (format!("key-{n}"), json!(format!("value {n}")))).collect()
 }
 
 /// Returns the change of an event: one key of the session and one key of the user.
-pub(crate) fn delta((writer, number): Origin) -> State {
+pub(crate) fn delta((writer, number): EventOrigin) -> SessionValues {
     HashMap::from([
         ("step".to_owned(), json!(format!("step {writer} {number}"))),
         ("user:last".to_owned(), json!(format!("last {writer} {number}"))),
@@ -43,7 +43,7 @@ pub(crate) fn delta((writer, number): Origin) -> State {
 }
 
 /// Returns an agent's event. Its invocation id contains its origin.
-pub(crate) fn event((writer, number): Origin, delta: State) -> Event {
+pub(crate) fn event((writer, number): EventOrigin, delta: SessionValues) -> Event {
     let mut event = Event::new(format!("e.{writer}.{number}"));
     event.author = "agent".to_owned();
     event.llm_response.content = Some(Content::new("model").with_text(text()));
@@ -53,7 +53,7 @@ pub(crate) fn event((writer, number): Origin, delta: State) -> Event {
 }
 
 /// Returns the origin of an event, from its invocation id.
-pub(crate) fn origin(event: &Event) -> Option<Origin> {
+pub(crate) fn origin(event: &Event) -> Option<EventOrigin> {
     let mut parts = event.invocation_id.split('.').skip(1);
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }

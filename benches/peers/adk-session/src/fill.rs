@@ -9,12 +9,12 @@ use sqlx::types::Json;
 use crate::data::{created, delta, event};
 use crate::measure::Preparation;
 use crate::protocol::Result;
-use crate::store::{Database, Store};
+use crate::store::{PeerDatabase, PooledService};
 
 /// How many rows are written in one transaction.
 const GROUP: usize = 1000;
 
-impl Store {
+impl PooledService {
     /// Adds events of the writer -1 to a session, numbered from 0. The last event is appended as a program does this,
     /// so that the state is right.
     pub(crate) async fn fill(&self, session: &AdkIdentity, count: usize, preparation: &mut Preparation) -> Result<()> {
@@ -36,13 +36,13 @@ impl Store {
                        actions, long_running_tool_ids";
         let (app, user, id) = (session.app_name.as_ref(), session.user_id.as_ref(), session.session_id.as_ref());
         match &self.database {
-            Database::Memory => {
+            PeerDatabase::Memory => {
                 for event in events {
                     let identity = session.clone();
                     self.service.append_event_for_identity(AppendEventRequest { identity, event }).await?;
                 }
             }
-            Database::Sqlite(pool) => {
+            PeerDatabase::Sqlite(pool) => {
                 let statement = format!("INSERT INTO events ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
                 let mut transaction = pool.begin().await?;
                 for event in events {
@@ -63,7 +63,7 @@ impl Store {
                 }
                 transaction.commit().await?;
             }
-            Database::Postgres(pool) => {
+            PeerDatabase::Postgres(pool) => {
                 let statement =
                     format!("INSERT INTO events ({columns}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)");
                 let mut transaction = pool.begin().await?;
@@ -93,14 +93,14 @@ impl Store {
     pub(crate) async fn fill_sessions(&self, app: &str, users: &[String], preparation: &mut Preparation) -> Result<()> {
         for group in users.chunks(GROUP) {
             match &self.database {
-                Database::Memory => {
+                PeerDatabase::Memory => {
                     for user in group {
                         let (app_name, user_id) = (app.to_owned(), user.clone());
                         let request = CreateRequest { app_name, user_id, session_id: None, state: created() };
                         self.service.create(request).await?;
                     }
                 }
-                Database::Sqlite(pool) => {
+                PeerDatabase::Sqlite(pool) => {
                     let mut transaction = pool.begin().await?;
                     for user in group {
                         let now = Utc::now().to_rfc3339();
@@ -116,7 +116,7 @@ impl Store {
                     }
                     transaction.commit().await?;
                 }
-                Database::Postgres(pool) => {
+                PeerDatabase::Postgres(pool) => {
                     let mut transaction = pool.begin().await?;
                     for user in group {
                         sqlx::query("INSERT INTO sessions VALUES ($1, $2, $3, $4, now(), now())")

@@ -14,31 +14,31 @@ use std::io::{BufRead, Write};
 use serde_json::json;
 
 use crate::cells::Cells;
-use crate::protocol::{Failure, Request};
-use crate::store::Store;
+use crate::protocol::{PeerFailure, PeerRequest};
+use crate::store::PooledService;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[tokio::main]
-async fn main() -> Result<(), Failure> {
+async fn main() -> Result<(), PeerFailure> {
     let arguments: Vec<String> = std::env::args().collect();
     // The harness also passes the service, which is not needed, because it follows from the store.
     let [_, kind, location, ..] = &arguments[..] else {
-        return Err(Failure::Error(format!("{arguments:?} is not: PROGRAM memory|sqlite|postgres LOCATION")));
+        return Err(PeerFailure::Error(format!("{arguments:?} is not: PROGRAM memory|sqlite|postgres LOCATION")));
     };
-    let store = Store::open(kind, location).await?;
+    let store = PooledService::open(kind, location).await?;
     println!("{}", store.about());
     let cells = Cells::new(store, kind, location)?;
     for line in std::io::stdin().lock().lines() {
         let line = line?;
-        let answer = match Request::parse(&line) {
+        let answer = match PeerRequest::parse(&line) {
             Ok(request) => cells.answer(&request).await,
             Err(failure) => Err(failure),
         };
         let answer = answer.unwrap_or_else(|failure| match failure {
-            Failure::Unsupported(reason) => json!({ "unsupported": reason }),
-            Failure::Error(error) => json!({ "error": error }),
+            PeerFailure::Unsupported(reason) => json!({ "unsupported": reason }),
+            PeerFailure::Error(error) => json!({ "error": error }),
         });
         println!("{answer}");
         std::io::stdout().flush()?;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::protocol::{Failure, Result};
+use crate::protocol::{PeerFailure, Result};
 
 /// How long the preparation of a cell may take, in seconds.
 const PREPARATION: f64 = 45.0;
@@ -14,13 +14,13 @@ const TICKS: f64 = 100.0;
 
 /// The numbers of one cell, which may have several parts.
 #[derive(Default)]
-pub(crate) struct Measured {
+pub(crate) struct CellTimes {
     taken: Vec<Duration>,
     seconds: f64,
     used: f64,
 }
 
-impl Measured {
+impl CellTimes {
     /// Lets each task repeat its step until `is_over` returns true, but at least once. Returns how many steps each task
     /// did.
     ///
@@ -47,7 +47,7 @@ impl Measured {
                     step(task, taken.len()).await?;
                     taken.push(begun.elapsed());
                     if is_over(start.elapsed(), taken.len()) {
-                        return Ok::<_, Failure>((task, taken));
+                        return Ok::<_, PeerFailure>((task, taken));
                     }
                 }
             });
@@ -88,7 +88,7 @@ where
     F: Fn(usize, usize) -> S + Clone + Send + 'static,
     S: Future<Output = Result<()>> + Send + 'static,
 {
-    let (mut measured, limit) = (Measured::default(), Duration::from_secs_f64(seconds));
+    let (mut measured, limit) = (CellTimes::default(), Duration::from_secs_f64(seconds));
     let done = measured.part(tasks, step, move |elapsed, _| elapsed >= limit).await?;
     Ok((measured.answer(), done))
 }
@@ -137,7 +137,7 @@ impl Preparation {
         let expected = elapsed / self.done as f64 * self.total as f64;
         if elapsed > 3.0 && expected > PREPARATION {
             let reason = format!("the preparation of this size takes about {expected:.0} s.");
-            return Err(Failure::Unsupported(reason));
+            return Err(PeerFailure::Unsupported(reason));
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 
-use crate::protocol::{Failure, Result};
+use crate::protocol::{PeerFailure, Result};
 
 /// How many connections to PostgreSQL are open.
 const CONNECTIONS: u32 = 16;
@@ -17,7 +17,7 @@ const WAIT: Duration = Duration::from_secs(60);
 
 /// The database of the sessions.
 #[derive(Clone)]
-pub(crate) enum Database {
+pub(crate) enum PeerDatabase {
     Memory,
     Sqlite(SqlitePool),
     Postgres(PgPool),
@@ -25,18 +25,18 @@ pub(crate) enum Database {
 
 /// A service, with the pool that it uses.
 #[derive(Clone)]
-pub(crate) struct Store {
+pub(crate) struct PooledService {
     pub(crate) service: Arc<dyn SessionService>,
-    pub(crate) database: Database,
+    pub(crate) database: PeerDatabase,
 }
 
-impl Store {
+impl PooledService {
     pub(crate) async fn open(kind: &str, location: &str) -> Result<Self> {
         match kind {
-            "memory" => Ok(Self { service: Arc::new(InMemorySessionService::new()), database: Database::Memory }),
+            "memory" => Ok(Self { service: Arc::new(InMemorySessionService::new()), database: PeerDatabase::Memory }),
             "sqlite" => Self::sqlite(location).await,
             "postgres" => Self::postgres(location).await,
-            other => Err(Failure::Error(format!("the store '{other}' is not one of memory, sqlite, postgres"))),
+            other => Err(PeerFailure::Error(format!("the store '{other}' is not one of memory, sqlite, postgres"))),
         }
     }
 
@@ -57,7 +57,7 @@ impl Store {
             .await?;
         let service = SqliteSessionService::from_pool(pool.clone());
         service.migrate().await?;
-        Ok(Self { service: Arc::new(service), database: Database::Sqlite(pool) })
+        Ok(Self { service: Arc::new(service), database: PeerDatabase::Sqlite(pool) })
     }
 
     async fn postgres(location: &str) -> Result<Self> {
@@ -70,18 +70,18 @@ impl Store {
             .await?;
         let service = PostgresSessionService::from_pool(pool.clone());
         service.migrate().await?;
-        Ok(Self { service: Arc::new(service), database: Database::Postgres(pool) })
+        Ok(Self { service: Arc::new(service), database: PeerDatabase::Postgres(pool) })
     }
 
     /// Returns the runner's first line: what is measured, and with which configuration.
     pub(crate) fn about(&self) -> Value {
         let (service, store, words) = match self.database {
-            Database::Memory => ("InMemorySessionService", "memory", "as it comes".to_owned()),
-            Database::Sqlite(_) => {
+            PeerDatabase::Memory => ("InMemorySessionService", "memory", "as it comes".to_owned()),
+            PeerDatabase::Sqlite(_) => {
                 let words = "sqlx, one held connection without a ping before use, WAL mode, synchronous=FULL";
                 ("SqliteSessionService", "sqlite", words.to_owned())
             }
-            Database::Postgres(_) => {
+            PeerDatabase::Postgres(_) => {
                 let words = format!("sqlx, {CONNECTIONS} held connections without a ping before use");
                 ("PostgresSessionService", "postgres", words)
             }
@@ -99,13 +99,13 @@ impl Store {
     /// Returns how many bytes the store has on the disk.
     pub(crate) async fn disk(&self) -> Result<f64> {
         match &self.database {
-            Database::Memory => Err(Failure::Unsupported("this store keeps nothing on a disk.".to_owned())),
-            Database::Sqlite(pool) => {
+            PeerDatabase::Memory => Err(PeerFailure::Unsupported("this store keeps nothing on a disk.".to_owned())),
+            PeerDatabase::Sqlite(pool) => {
                 sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(pool).await?;
                 let size = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
                 Ok(sqlx::query_scalar::<_, i64>(size).fetch_one(pool).await? as f64)
             }
-            Database::Postgres(pool) => {
+            PeerDatabase::Postgres(pool) => {
                 let size = "SELECT pg_database_size(current_database())";
                 Ok(sqlx::query_scalar::<_, i64>(size).fetch_one(pool).await? as f64)
             }

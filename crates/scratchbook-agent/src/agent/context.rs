@@ -8,7 +8,7 @@ use super::AgentTree;
 use super::compaction::RunCompaction;
 use super::invocation_state::InvocationState;
 use super::layer_group::LayerGroup;
-use super::node::{Node, TurnCounts};
+use super::node::{TurnCounts, TurnNode};
 use super::pending_event::PendingEvent;
 use super::resume::PastEvents;
 use crate::instruction::InstructionTemplate;
@@ -54,7 +54,7 @@ pub struct InvocationContext {
     branch: Option<Arc<str>>,
     /// This agent's turn, linked to the turn of the agent above it. `None` if the root agent is not an
     /// [`LlmAgent`](super::LlmAgent).
-    node: Option<Arc<Node>>,
+    node: Option<Arc<TurnNode>>,
     /// The group of an agent that runs in parallel with others. When the group ends, this agent's pending changes are
     /// discarded.
     layer_group: Option<Arc<LayerGroup>>,

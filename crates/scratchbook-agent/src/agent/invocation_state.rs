@@ -24,11 +24,11 @@ use scratchbook_core::state::{Change, Scope, StateDelta, StateMap, resolve};
 /// The state of a running invocation, shared by all its agents.
 #[derive(Debug)]
 pub(crate) struct InvocationState {
-    inner: Mutex<Inner>,
+    inner: Mutex<StateLayers>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct StateLayers {
     session: Session,
     layers: Vec<Layer>,
     /// Counts writes, to find the later of two pending changes.
@@ -76,7 +76,7 @@ pub(crate) struct LayerId(u64);
 
 impl InvocationState {
     pub(crate) fn new(session: Session) -> Self {
-        Self { inner: Mutex::new(Inner { session, layers: Vec::new(), writes: 0, opened: 0 }) }
+        Self { inner: Mutex::new(StateLayers { session, layers: Vec::new(), writes: 0, opened: 0 }) }
     }
 
     /// Returns the session as committed so far.
@@ -238,12 +238,12 @@ impl InvocationState {
     }
 
     /// Locks the state. A poisoned lock can be used, because no code panics halfway while it holds the lock.
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, StateLayers> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inner {
+impl StateLayers {
     fn layer(&mut self, id: LayerId) -> Option<&mut Layer> {
         self.layers.iter_mut().find(|layer| layer.id == id)
     }

@@ -11,13 +11,13 @@ use super::AgentTree;
 
 /// A turn, linked to the turn of the agent above.
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct TurnNode {
     name: String,
     path: String,
     above: Option<Arc<Self>>,
 }
 
-impl Node {
+impl TurnNode {
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -52,10 +52,10 @@ pub(crate) struct TurnCounts(Mutex<HashMap<(Option<String>, String), u64>>);
 impl TurnCounts {
     /// Counts and returns the turn with which a run begins. If it is not the root's, a turn of the root is counted as
     /// well.
-    pub(crate) fn begin(&self, tree: &AgentTree, name: &str) -> Option<Arc<Node>> {
+    pub(crate) fn begin(&self, tree: &AgentTree, name: &str) -> Option<Arc<TurnNode>> {
         let root = tree.root();
         root.as_llm_agent()?;
-        let node = Node::first(tree, name);
+        let node = TurnNode::first(tree, name);
         if name != root.name() {
             self.count(None, root.name());
         }
@@ -64,16 +64,17 @@ impl TurnCounts {
     }
 
     /// Counts and returns the turn of the agent `name`, to which the turn `from` hands over the conversation.
-    pub(crate) fn next(&self, tree: &AgentTree, from: &Arc<Node>, name: &str) -> Arc<Node> {
+    pub(crate) fn next(&self, tree: &AgentTree, from: &Arc<TurnNode>, name: &str) -> Arc<TurnNode> {
         // The turn above the new one is usually in the path of `from`: the parent is the agent of `from`, has handed
         // over to it, or is above both. Only a tool of the application can hand over otherwise.
-        let above =
-            tree.parent(name).map(|parent| from.nearest(parent).map_or_else(|| Node::first(tree, parent), Arc::clone));
+        let above = tree
+            .parent(name)
+            .map(|parent| from.nearest(parent).map_or_else(|| TurnNode::first(tree, parent), Arc::clone));
         let turn = self.count(above.as_deref(), name);
-        Node::new(name, turn, above)
+        TurnNode::new(name, turn, above)
     }
 
-    fn count(&self, above: Option<&Node>, name: &str) -> u64 {
+    fn count(&self, above: Option<&TurnNode>, name: &str) -> u64 {
         let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = turns.entry((above.map(|above| above.path.clone()), name.to_owned())).or_default();
         *count += 1;

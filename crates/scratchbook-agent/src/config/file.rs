@@ -114,7 +114,7 @@ impl AgentFile {
     ///
     /// `InvalidArgument` if the text is not an Agent Config; `Unsupported` for fields that have no meaning here.
     pub(super) fn parse(text: &str) -> Result<Self> {
-        let fields: Fields = serde_saphyr::from_str(text).map_err(|e| {
+        let fields: AgentFields = serde_saphyr::from_str(text).map_err(|e| {
             // A class of the user's own has fields of its own, so the class explains more than the unknown field.
             let class = serde_saphyr::from_str(text).ok().and_then(|field: ClassField| field.class().err());
             class.unwrap_or_else(|| {
@@ -158,7 +158,7 @@ impl ClassField {
 /// The fields of every class, and ADK's fields that have no meaning here.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Fields {
+struct AgentFields {
     agent_class: Option<String>,
     name: String,
     description: Option<String>,
@@ -228,7 +228,7 @@ struct SubAgentField {
     code: Option<String>,
 }
 
-impl Fields {
+impl AgentFields {
     fn check(self) -> Result<AgentFile> {
         let class = ClassField { agent_class: self.agent_class.clone() }.class()?;
         self.check_supported()?;

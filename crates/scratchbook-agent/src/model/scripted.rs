@@ -10,7 +10,7 @@ use super::{Llm, LlmRequest, LlmResponse, LlmStream};
 use scratchbook_core::content::Content;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 
-type Script = dyn Fn(&LlmRequest) -> LlmStream + Send + Sync;
+type LlmScript = dyn Fn(&LlmRequest) -> LlmStream + Send + Sync;
 
 /// A model with a script: fixed answers, or a function of the request.
 ///
@@ -29,7 +29,7 @@ type Script = dyn Fn(&LlmRequest) -> LlmStream + Send + Sync;
 /// ```
 #[derive(Clone)]
 pub struct ScriptedLlm {
-    script: Arc<Script>,
+    script: Arc<LlmScript>,
     requests: Arc<Mutex<Vec<LlmRequest>>>,
 }
 

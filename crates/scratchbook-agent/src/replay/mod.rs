@@ -56,7 +56,7 @@ impl ReplayFolder {
         Ok(Self { root: root.ok_or_else(missing)? })
     }
 
-    fn read(&self, config: &Config) -> Result<Recordings> {
+    fn read(&self, config: &ReplayConfig) -> Result<Recordings> {
         let name = match config.streaming_mode.as_deref() {
             Some("sse") => "generated-recordings-sse.yaml",
             Some("none") => "generated-recordings.yaml",
@@ -89,7 +89,7 @@ impl RunOverrides for ReplayFolder {
         let Some(config) = session.state().get(KEY).filter(|config| !config.is_null()) else {
             return Ok(None);
         };
-        let config = Config::parse(config)?;
+        let config = ReplayConfig::parse(config)?;
         let recordings = self.read(&config)?;
         Ok(Some(Arc::new(Replay::new(recordings.of_message(config.user_message_index)))))
     }
@@ -97,13 +97,13 @@ impl RunOverrides for ReplayFolder {
 
 /// The recording that a run has to replay.
 #[derive(Deserialize)]
-struct Config {
+struct ReplayConfig {
     dir: String,
     user_message_index: u64,
     streaming_mode: Option<String>,
 }
 
-impl Config {
+impl ReplayConfig {
     fn parse(config: &Value) -> Result<Self> {
         Self::deserialize(config).map_err(|_| {
             Error::invalid(format!("the state key {KEY} needs 'dir', 'user_message_index' and 'streaming_mode'"))
@@ -122,9 +122,9 @@ mod tests {
         case
     }
 
-    fn config(dir: &Path) -> Config {
+    fn config(dir: &Path) -> ReplayConfig {
         let dir = dir.to_string_lossy().into_owned();
-        Config { dir, user_message_index: 0, streaming_mode: Some("none".to_owned()) }
+        ReplayConfig { dir, user_message_index: 0, streaming_mode: Some("none".to_owned()) }
     }
 
     #[test]

@@ -19,11 +19,11 @@ use scratchbook_core::error::{Error, Result};
 /// The recordings of a message, and the progress of each agent in them.
 #[derive(Debug)]
 pub(super) struct Replay {
-    shared: Arc<Shared>,
+    shared: Arc<ReplayState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ReplayState {
     recordings: Vec<Recording>,
     /// How many requests each agent has sent.
     requests: Mutex<HashMap<String, usize>>,
@@ -33,7 +33,7 @@ struct Shared {
 
 impl Replay {
     pub(super) fn new(recordings: Vec<Recording>) -> Self {
-        Self { shared: Arc::new(Shared { recordings, requests: Mutex::default(), calls: Mutex::default() }) }
+        Self { shared: Arc::new(ReplayState { recordings, requests: Mutex::default(), calls: Mutex::default() }) }
     }
 }
 
@@ -50,7 +50,7 @@ impl RunOverride for Replay {
     }
 }
 
-impl Shared {
+impl ReplayState {
     /// Returns the recorded answers to an agent's next request.
     fn answers(&self, agent: &str, request: &LlmRequest) -> Result<Vec<LlmResponse>> {
         let mut recorded = self.of_agent(agent).filter_map(|(_, recording)| recording.llm_recording.as_ref());
@@ -92,7 +92,7 @@ impl Shared {
 struct ReplayedLlm {
     model: Arc<dyn Llm>,
     agent: Arc<str>,
-    shared: Arc<Shared>,
+    shared: Arc<ReplayState>,
 }
 
 impl Llm for ReplayedLlm {
@@ -125,7 +125,7 @@ impl fmt::Debug for ReplayedLlm {
 struct ReplayedTool {
     tool: Arc<dyn Tool>,
     agent: Arc<str>,
-    shared: Arc<Shared>,
+    shared: Arc<ReplayState>,
 }
 
 #[async_trait]

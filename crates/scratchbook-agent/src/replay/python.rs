@@ -9,18 +9,18 @@ const MAX_DEPTH: usize = 64;
 /// Parses a value in JSON or as Python writes it. Returns `None` if the text is neither.
 pub(super) fn value(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok().or_else(|| {
-        let mut reader = Reader { rest: text };
+        let mut reader = PythonReader { rest: text };
         let value = reader.value(0)?;
         reader.rest.is_empty().then_some(value)
     })
 }
 
 /// The rest of a text.
-struct Reader<'a> {
+struct PythonReader<'a> {
     rest: &'a str,
 }
 
-impl Reader<'_> {
+impl PythonReader<'_> {
     fn value(&mut self, depth: usize) -> Option<Value> {
         if depth > MAX_DEPTH {
             return None;

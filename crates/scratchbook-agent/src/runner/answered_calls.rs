@@ -15,7 +15,7 @@ pub(super) struct AnsweredCalls {
     /// The run that made the calls.
     pub(super) run: Option<String>,
     /// The agents that made the calls, each with the parts of the message that answer them.
-    pub(super) callers: Vec<Caller>,
+    pub(super) callers: Vec<CallingAgent>,
     /// Whether the message answers open requests for confirmations. No other message may answer them in the meantime.
     pub(super) confirms: bool,
     /// Whether the session already contains all answers of the message and the answers have taken effect.
@@ -24,7 +24,7 @@ pub(super) struct AnsweredCalls {
 
 /// An agent that made calls, on its branch.
 #[derive(Debug)]
-pub(super) struct Caller {
+pub(super) struct CallingAgent {
     pub(super) agent: String,
     pub(super) branch: Option<String>,
     /// The parts of the message that answer this agent. Parts that answer no call are added to the first agent.
@@ -70,7 +70,7 @@ impl AnsweredCalls {
     }
 
     /// Returns the agents whose calls the last of these events answers.
-    pub(super) fn of_last(events: &[Arc<Event>]) -> Vec<Caller> {
+    pub(super) fn of_last(events: &[Arc<Event>]) -> Vec<CallingAgent> {
         let mut answered = Self::default();
         let last = events.iter().rfind(|event| event.actions.compaction.is_none());
         for part in last.and_then(|last| last.content.as_ref()).map(Content::parts).unwrap_or_default() {
@@ -89,12 +89,12 @@ impl AnsweredCalls {
     }
 
     fn take(&mut self, event: &Event, part: Part) {
-        let of_event = |caller: &&mut Caller| caller.agent == event.author && caller.branch == event.branch;
+        let of_event = |caller: &&mut CallingAgent| caller.agent == event.author && caller.branch == event.branch;
         match self.callers.iter_mut().find(of_event) {
             Some(caller) => caller.parts.push(part),
             None => {
                 let (agent, branch) = (event.author.clone(), event.branch.clone());
-                self.callers.push(Caller { agent, branch, parts: vec![part] });
+                self.callers.push(CallingAgent { agent, branch, parts: vec![part] });
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
-use super::answered_calls::{AnsweredCalls, Caller};
+use super::answered_calls::{AnsweredCalls, CallingAgent};
 use super::reading::{Needed, from_last_summary, is_unlimited};
 use super::session_lock::{RunPermit, within_run};
 use super::{RunConfig, RunRequest, RunnerCore};
@@ -194,7 +194,7 @@ impl RunnerCore {
             return Ok(());
         }
         let mut by_branch = Vec::new();
-        for Caller { branch, parts, .. } in &answered.callers {
+        for CallingAgent { branch, parts, .. } in &answered.callers {
             match by_branch.iter_mut().find(|(of, _): &&mut (_, Vec<_>)| of == branch) {
                 Some((_, of_branch)) => of_branch.extend(parts.iter().cloned()),
                 None => by_branch.push((branch.clone(), parts.clone())),

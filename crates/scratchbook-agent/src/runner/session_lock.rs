@@ -22,11 +22,11 @@ tokio::task_local! {
 /// The locks of sessions. A session without active runs takes no memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SessionLocks {
-    queues: Arc<Mutex<HashMap<SessionKey, Queue>>>,
+    queues: Arc<Mutex<HashMap<SessionKey, SessionQueue>>>,
 }
 
 #[derive(Debug)]
-struct Queue {
+struct SessionQueue {
     semaphore: Arc<Semaphore>,
     /// The number of runs that hold the lock or wait for it.
     users: usize,
@@ -88,13 +88,13 @@ impl SessionLocks {
 
     fn enqueue(&self, key: &SessionKey) -> (Arc<Semaphore>, QueueEntry) {
         let mut queues = self.lock();
-        let new = || Queue { semaphore: Arc::new(Semaphore::new(1)), users: 0 };
+        let new = || SessionQueue { semaphore: Arc::new(Semaphore::new(1)), users: 0 };
         let queue = queues.entry(key.clone()).or_insert_with(new);
         queue.users += 1;
         (Arc::clone(&queue.semaphore), QueueEntry { locks: self.clone(), key: key.clone() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionKey, Queue>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionKey, SessionQueue>> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -55,11 +55,11 @@ type Function = dyn Fn(Map<String, Value>, ToolContext) -> BoxFuture<'static, Re
 enum Confirmation {
     None,
     All,
-    If(Box<Condition>),
+    If(Box<ConsentCondition>),
 }
 
 /// Whether a call with these arguments needs consent.
-type Condition = dyn Fn(&Map<String, Value>) -> bool + Send + Sync;
+type ConsentCondition = dyn Fn(&Map<String, Value>) -> bool + Send + Sync;
 
 impl FunctionTool {
     /// Creates a tool with this name. The description is for the model.

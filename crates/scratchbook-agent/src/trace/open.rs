@@ -55,13 +55,13 @@ pub(crate) struct SpanParent {
 pub(crate) struct OpenSpan {
     span: Span,
     /// The span's record for the sink, if there is a sink.
-    recorded: Option<Recorded>,
+    recorded: Option<RecordedSpan>,
     exports_texts: bool,
 }
 
 /// A span for a sink.
 #[derive(Debug)]
-struct Recorded {
+struct RecordedSpan {
     sink: Arc<dyn TraceSink>,
     environment: Arc<dyn Environment>,
     span: Box<TraceSpan>,
@@ -71,7 +71,7 @@ struct Recorded {
 impl Drop for OpenSpan {
     fn drop(&mut self) {
         self.end();
-        if let Some(Recorded { sink, span, .. }) = self.recorded.take() {
+        if let Some(RecordedSpan { sink, span, .. }) = self.recorded.take() {
             sink.record(*span);
         }
     }
@@ -130,7 +130,7 @@ impl OpenSpan {
                 texts: Map::new(),
             };
             let environment = context.shared_environment();
-            Recorded { sink: Arc::clone(sink), environment, span: Box::new(span), has_ended: false }
+            RecordedSpan { sink: Arc::clone(sink), environment, span: Box::new(span), has_ended: false }
         });
         Self { span, recorded, exports_texts: trace.config.exported.texts }
     }

@@ -52,7 +52,7 @@ impl Programs {
 
 /// What a model in an agent's file needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Keys {
+pub(crate) enum ApiKeyNeed {
     /// The key of its provider.
     #[default]
     Needed,
@@ -66,7 +66,7 @@ pub(crate) struct FileOptions<'a> {
     /// The model of all agents, in place of those that the files name.
     pub(crate) model: Option<&'a str>,
     pub(crate) programs: Programs,
-    pub(crate) keys: Keys,
+    pub(crate) keys: ApiKeyNeed,
 }
 
 /// Loads the apps of a folder of Agent Configs.
@@ -115,9 +115,9 @@ fn named(name: &str) -> Result<Arc<dyn Llm>> {
 }
 
 /// Returns the model for a name in an agent's file.
-fn for_file(name: &str, keys: Keys) -> Result<Arc<dyn Llm>> {
+fn for_file(name: &str, keys: ApiKeyNeed) -> Result<Arc<dyn Llm>> {
     match named(name) {
-        Err(error) if keys == Keys::Optional && error.kind() == ErrorKind::FailedPrecondition => {
+        Err(error) if keys == ApiKeyNeed::Optional && error.kind() == ErrorKind::FailedPrecondition => {
             Ok(Arc::new(KeylessLlm(name.to_owned())))
         }
         model => model,

@@ -16,7 +16,7 @@ use super::input::{Input, InputLine};
 use super::resume::ResumeCommand;
 use super::screen::{PROMPT, Screen};
 use super::turn::{self, TurnOutcome};
-use crate::failure::{Failure, report};
+use crate::failure::{CommandFailure, report};
 use crate::output::{Format, plural, visible};
 use crate::shared_state::shared_state;
 use crate::show;
@@ -42,14 +42,14 @@ pub(super) struct Conversation<'a> {
     failed: Option<ErrorKind>,
     /// How often Ctrl-C was pressed since the last line.
     interrupts: u32,
-    reader: Reader,
+    reader: OutputReader,
     /// A line that was entered instead of a yes or a no. It is handled next.
     unread: Option<String>,
 }
 
 /// The reader of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reader {
+pub(super) enum OutputReader {
     /// A person at a terminal.
     Person,
     /// A program, or a file.
@@ -69,7 +69,7 @@ impl<'a> Conversation<'a> {
         key: SessionKey,
         screen: Screen<'a>,
         resume: ResumeCommand,
-        reader: Reader,
+        reader: OutputReader,
     ) -> Self {
         let calls = PendingCalls::default();
         Self {
@@ -93,7 +93,7 @@ impl<'a> Conversation<'a> {
         chat_agent: &ChatAgent,
         place: &str,
         input: &mut Input,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let session = self.session(GetSessionConfig::default().with_num_recent_events(RECENT)).await?;
         let past = session.as_ref().map(|session| without_rewound(session.events())).unwrap_or_default();
         past.iter().for_each(|event| self.calls.note(event));
@@ -115,7 +115,7 @@ impl<'a> Conversation<'a> {
         if let Some(note) = &chat_agent.note {
             self.screen.note(&visible(note))?;
         }
-        if self.reader == Reader::Person {
+        if self.reader == OutputReader::Person {
             self.screen.aside("  /help says what else there is; Ctrl-D ends.")?;
         }
         input.recall(past.iter().filter(|event| is_message(event)).filter_map(first_text));
@@ -123,7 +123,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Runs the conversation until its end.
-    pub(super) async fn hold(&mut self, input: &mut Input) -> Result<(), Failure> {
+    pub(super) async fn hold(&mut self, input: &mut Input) -> Result<(), CommandFailure> {
         let ended = loop {
             let next = match self.ask(input).await? {
                 Some(answer) => self.say(answer).await?,
@@ -134,8 +134,8 @@ impl<'a> Conversation<'a> {
                     InputLine::End => Flow::End,
                 },
             };
-            if self.interrupts > 0 && self.reader == Reader::Pipe {
-                break Err(Failure::Interrupted);
+            if self.interrupts > 0 && self.reader == OutputReader::Pipe {
+                break Err(CommandFailure::Interrupted);
             }
             if next == Flow::End {
                 break Ok(());
@@ -144,12 +144,12 @@ impl<'a> Conversation<'a> {
         self.end()?;
         match self.failed {
             // A program recognizes the failure by the exit code.
-            Some(kind) if self.reader == Reader::Pipe => ended.and(Err(Failure::AlreadyReported(kind))),
+            Some(kind) if self.reader == OutputReader::Pipe => ended.and(Err(CommandFailure::AlreadyReported(kind))),
             _ => ended,
         }
     }
 
-    async fn next(&mut self, input: &mut Input) -> Result<InputLine, Failure> {
+    async fn next(&mut self, input: &mut Input) -> Result<InputLine, CommandFailure> {
         match self.unread.take() {
             Some(line) => Ok(InputLine::Text(line)),
             None => input.next(PROMPT).await,
@@ -157,7 +157,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Handles a line of input: a command or a message.
-    async fn obey(&mut self, line: &str) -> Result<Flow, Failure> {
+    async fn obey(&mut self, line: &str) -> Result<Flow, CommandFailure> {
         self.interrupts = 0;
         match command::parse(line) {
             ParsedLine::Blank => {}
@@ -202,12 +202,12 @@ impl<'a> Conversation<'a> {
     }
 
     /// Sends a message to the agent, and shows the run.
-    async fn say(&mut self, message: Content) -> Result<Flow, Failure> {
+    async fn say(&mut self, message: Content) -> Result<Flow, CommandFailure> {
         self.calls.note(&Event::new(USER).with_content(message.clone()));
         self.run(RunRequest::message(message)).await
     }
 
-    async fn run(&mut self, request: RunRequest) -> Result<Flow, Failure> {
+    async fn run(&mut self, request: RunRequest) -> Result<Flow, CommandFailure> {
         let request = request.with_config(RunConfig::default().with_streaming());
         let run = self.runner.run(self.key.user_id(), self.key.session_id(), request);
         (self.exists, self.asked, self.failed) = (true, false, None);
@@ -230,7 +230,7 @@ impl<'a> Conversation<'a> {
 
     /// Shows the calls that wait for an answer, or the text `none` if there are no calls. `/answer` answers the first
     /// call.
-    fn waiting(&mut self, none: &str) -> Result<(), Failure> {
+    fn waiting(&mut self, none: &str) -> Result<(), CommandFailure> {
         let waiting: Vec<_> = self.calls.waiting().map(|call| show::shortened(show::call_of(call))).collect();
         match waiting.split_first() {
             None if none.is_empty() => {}
@@ -247,7 +247,7 @@ impl<'a> Conversation<'a> {
 
     /// Asks the user to confirm calls, and returns the message with the answers. Returns `None` if no call needs a
     /// confirmation, or if the user does not answer one of them.
-    async fn ask(&mut self, input: &mut Input) -> Result<Option<Content>, Failure> {
+    async fn ask(&mut self, input: &mut Input) -> Result<Option<Content>, CommandFailure> {
         let asking = self.calls.confirmations();
         if std::mem::replace(&mut self.asked, true) || asking.is_empty() {
             return Ok(None);
@@ -264,7 +264,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Asks for a yes or a no. Returns `None` if there is no answer.
-    async fn confirm(&mut self, call: &FunctionCall, input: &mut Input) -> Result<Option<YesOrNo>, Failure> {
+    async fn confirm(&mut self, call: &FunctionCall, input: &mut Input) -> Result<Option<YesOrNo>, CommandFailure> {
         self.screen.question(call)?;
         // Text that was typed before the question appeared is not an answer to it.
         input.discard_typed_ahead();
@@ -276,7 +276,7 @@ impl<'a> Conversation<'a> {
                         return Ok(Some(said));
                     }
                     // The lines of a pipe were written before the question.
-                    if self.reader == Reader::Pipe {
+                    if self.reader == OutputReader::Pipe {
                         self.screen.aside("That is no y or n; the question stays open.")?;
                         self.unread = Some(line);
                         return Ok(None);
@@ -292,9 +292,9 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    fn interrupted(&mut self) -> Result<Flow, Failure> {
+    fn interrupted(&mut self) -> Result<Flow, CommandFailure> {
         self.interrupts += 1;
-        if self.interrupts > 1 || self.reader == Reader::Pipe {
+        if self.interrupts > 1 || self.reader == OutputReader::Pipe {
             return Ok(Flow::End);
         }
         self.screen.aside("Once more, or Ctrl-D, ends the conversation.")?;
@@ -302,7 +302,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Shows the command that continues the session.
-    fn end(&mut self) -> Result<(), Failure> {
+    fn end(&mut self) -> Result<(), CommandFailure> {
         if !self.exists {
             return Ok(());
         }
@@ -317,7 +317,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    fn show(&mut self, exchanges: &[Arc<Event>]) -> Result<(), Failure> {
+    fn show(&mut self, exchanges: &[Arc<Event>]) -> Result<(), CommandFailure> {
         for event in exchanges {
             self.screen.said_before(event)?;
         }
@@ -327,12 +327,12 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    async fn session(&self, config: GetSessionConfig) -> Result<Option<Session>, Failure> {
+    async fn session(&self, config: GetSessionConfig) -> Result<Option<Session>, CommandFailure> {
         Ok(self.runner.session_service().get_session(&self.key, &config).await?)
     }
 
     /// Returns the state as the agents see it, even if the session does not exist yet.
-    async fn state(&self) -> Result<Map<String, Value>, Failure> {
+    async fn state(&self) -> Result<Map<String, Value>, CommandFailure> {
         if let Some(session) = self.session(GetSessionConfig::state_only()).await? {
             return Ok(session.state().to_map());
         }

@@ -12,7 +12,7 @@ use rustyline::{Config, Context, Editor, Helper};
 use scratchbook::{Error, ErrorKind};
 
 use super::command::COMMANDS;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::output::Format;
 
 /// How many lines the line editor remembers.
@@ -67,7 +67,7 @@ pub(super) enum InputLine {
 
 impl Input {
     /// Opens a line editor if the input and the output are terminals and the output is text.
-    pub(super) fn open(format: Format) -> Result<Self, Failure> {
+    pub(super) fn open(format: Format) -> Result<Self, CommandFailure> {
         if format == Format::Json || !io::stdin().is_terminal() || !io::stdout().is_terminal() {
             return Ok(Self::Pipe);
         }
@@ -103,7 +103,7 @@ impl Input {
     }
 
     /// Reads the next line, after a prompt on a terminal.
-    pub(super) async fn next(&mut self, prompt: &'static str) -> Result<InputLine, Failure> {
+    pub(super) async fn next(&mut self, prompt: &'static str) -> Result<InputLine, CommandFailure> {
         match self {
             Self::Terminal(editor) => {
                 let Some(mut taken) = editor.take() else { return Ok(InputLine::End) };

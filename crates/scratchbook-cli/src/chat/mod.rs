@@ -25,23 +25,23 @@ use scratchbook::{Runner, SessionKey, SessionService};
 use crate::address::{known, resolve};
 use crate::args::{Address, ChatArgs};
 use crate::context::{Context, DEFAULT_DATABASE};
-use crate::database::{self, Database};
-use crate::failure::Failure;
+use crate::database::{self, OpenDatabase};
+use crate::failure::CommandFailure;
 use crate::output::Output;
 use agent::ChatAgent;
-use conversation::{Conversation, Reader};
+use conversation::{Conversation, OutputReader};
 use input::Input;
 use resume::ResumeCommand;
 use screen::{AgentNames, Screen};
 
 /// Runs a conversation.
-pub(crate) async fn chat(context: &Context, args: ChatArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn chat(context: &Context, args: ChatArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let agent = ChatAgent::of(&args)?;
     let address = args.address(&agent.app)?;
     let new = SessionKey::new(&agent.app, args.user_id(), &SystemEnvironment.new_id())?;
     let mut input = Input::open(out.format())?;
     let place = scratchbook::store::without_password(database::checked_uri(context)?);
-    let database = Database::open_or_create(context, DEFAULT_DATABASE).await?;
+    let database = OpenDatabase::open_or_create(context, DEFAULT_DATABASE).await?;
 
     let key = match address {
         // A session that does not exist is created under its id.
@@ -59,7 +59,7 @@ pub(crate) async fn chat(context: &Context, args: ChatArgs, out: &mut Output) ->
     let names = if agent.agent.sub_agents().is_empty() { AgentNames::One } else { AgentNames::Several };
     let screen = Screen::new(out, secret, names);
     let resume = ResumeCommand::new(context, &args);
-    let reader = if input.is_terminal() { Reader::Person } else { Reader::Pipe };
+    let reader = if input.is_terminal() { OutputReader::Person } else { OutputReader::Pipe };
     let mut conversation = Conversation::new(runner, key, screen, resume, reader);
     let held = async {
         conversation.greet(&agent, &place, &mut input).await?;

@@ -8,7 +8,7 @@ use scratchbook::{Error, Event};
 
 use super::calls::PendingCalls;
 use super::screen::Screen;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// The outcome of a run.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(super) async fn follow(
     mut run: EventStream,
     calls: &mut PendingCalls,
     screen: &mut Screen<'_>,
-) -> Result<TurnOutcome, Failure> {
+) -> Result<TurnOutcome, CommandFailure> {
     let mut interrupted = pin!(tokio::signal::ctrl_c());
     // The last event, if it has an error. The run's own error may repeat this error.
     let mut failed: Option<Event> = None;

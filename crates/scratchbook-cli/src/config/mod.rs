@@ -16,7 +16,7 @@ use clap::FromArgMatches;
 
 use crate::args::{self, Cli};
 use crate::environment;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 pub(crate) use effective::{Setting, print};
 
@@ -37,7 +37,7 @@ pub(crate) enum ParseFailure {
     /// The command line is invalid, or asks for help.
     Usage(clap::Error),
     /// The config file is invalid.
-    File(Failure),
+    File(CommandFailure),
 }
 
 impl From<clap::Error> for ParseFailure {

@@ -14,17 +14,17 @@ use scratchbook::{Result, SessionService};
 use serde_json::{Value, json};
 
 use crate::args::Scenario;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::output::{BOLD, Format, GOOD, Output, styled, visible};
 use crate::table::{text, whole};
-use record::{Recorder, Step, as_json};
+use record::{ScenarioRecorder, ScenarioStep, as_json};
 use stories::{
     callback_and_tool, delta_flow, game_leaderboard, greeting_output_key, manual_state_delta, shopping_cart,
     support_chat,
 };
 
 /// Lists the scenarios.
-pub(crate) fn list(out: &mut Output) -> Result<(), Failure> {
+pub(crate) fn list(out: &mut Output) -> Result<(), CommandFailure> {
     if out.format() == Format::Json {
         let scenarios: Vec<_> = Scenario::ALL
             .iter()
@@ -44,7 +44,7 @@ pub(crate) async fn play(
     place: &str,
     scenarios: &[Scenario],
     out: &mut Output,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let scenarios = if scenarios.is_empty() { &Scenario::ALL } else { scenarios };
     let (mut checks, mut different) = (0, 0);
     let mut records: Vec<Value> = Vec::new();
@@ -52,7 +52,7 @@ pub(crate) async fn play(
         out.line(format_args!("writing to {}\n", visible(place)))?;
     }
     for (n, scenario) in scenarios.iter().enumerate() {
-        let recorder = Arc::new(Recorder::new(sessions));
+        let recorder = Arc::new(ScenarioRecorder::new(sessions));
         let outcome = play_one(*scenario, &recorder).await;
         let steps = recorder.take_steps();
         if out.format() == Format::Text {
@@ -61,7 +61,7 @@ pub(crate) async fn play(
             steps.iter().try_for_each(|step| step.print(out))?;
         }
         outcome?;
-        checks += steps.iter().filter(|step| matches!(step, Step::Check { .. })).count();
+        checks += steps.iter().filter(|step| matches!(step, ScenarioStep::Check { .. })).count();
         different += steps.iter().filter(|step| step.is_different()).count();
         records.push(as_json(scenario.name(), &steps));
     }
@@ -70,10 +70,10 @@ pub(crate) async fn play(
     } else if different == 0 {
         out.line(format_args!("\n{}", styled(GOOD, format_args!("all {checks} values are as they must be"))))?;
     }
-    if different == 0 { Ok(()) } else { Err(Failure::WrongValues(different)) }
+    if different == 0 { Ok(()) } else { Err(CommandFailure::WrongValues(different)) }
 }
 
-async fn play_one(scenario: Scenario, recorder: &Arc<Recorder>) -> Result<()> {
+async fn play_one(scenario: Scenario, recorder: &Arc<ScenarioRecorder>) -> Result<()> {
     for (app_name, user_id) in owners(scenario) {
         recorder.carry_on(app_name, user_id).await?;
     }

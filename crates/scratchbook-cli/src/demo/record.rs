@@ -18,22 +18,22 @@ use crate::show;
 
 /// A store that records what a scenario does.
 #[derive(Debug)]
-pub(super) struct Recorder {
+pub(super) struct ScenarioRecorder {
     sessions: Arc<dyn SessionService>,
-    record: Mutex<Record>,
+    record: Mutex<ScenarioRecord>,
 }
 
 /// The steps of a scenario so far.
 #[derive(Debug, Default)]
-struct Record {
-    steps: Vec<Step>,
+struct ScenarioRecord {
+    steps: Vec<ScenarioStep>,
     /// The state of each session after its last event.
     states: HashMap<SessionKey, Map<String, Value>>,
 }
 
 /// A step of a scenario.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum ScenarioStep {
     /// The state of a user and the app after an earlier run, with prefixes.
     CarriedOn { app_name: String, user_id: String, state: Map<String, Value> },
     /// A session with its initial state.
@@ -44,7 +44,7 @@ pub(super) enum Step {
     Check { what: String, found: Option<Value>, expected: Option<Value> },
 }
 
-impl Recorder {
+impl ScenarioRecorder {
     pub(super) fn new(sessions: &Arc<dyn SessionService>) -> Self {
         Self { sessions: Arc::clone(sessions), record: Mutex::default() }
     }
@@ -54,28 +54,28 @@ impl Recorder {
         let state = shared_state(&self.sessions, app_name, user_id).await?;
         if !state.is_empty() {
             let (app_name, user_id) = (app_name.to_owned(), user_id.to_owned());
-            self.record().steps.push(Step::CarriedOn { app_name, user_id, state });
+            self.record().steps.push(ScenarioStep::CarriedOn { app_name, user_id, state });
         }
         Ok(())
     }
 
     pub(super) fn check(&self, what: &str, found: Option<&Value>, expected: Option<&Value>) {
         let (found, expected) = (found.cloned(), expected.cloned());
-        self.record().steps.push(Step::Check { what: what.to_owned(), found, expected });
+        self.record().steps.push(ScenarioStep::Check { what: what.to_owned(), found, expected });
     }
 
     /// Takes the steps recorded so far.
-    pub(super) fn take_steps(&self) -> Vec<Step> {
+    pub(super) fn take_steps(&self) -> Vec<ScenarioStep> {
         std::mem::take(&mut self.record().steps)
     }
 
-    fn record(&self) -> MutexGuard<'_, Record> {
+    fn record(&self) -> MutexGuard<'_, ScenarioRecord> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[async_trait]
-impl SessionService for Recorder {
+impl SessionService for ScenarioRecorder {
     forward_sessions!(self.sessions =>
         capabilities, get_session, get_initial_state, get_state_at, blame, fork_session, list_state, list_feed, commits,
         update_session, prune, list_sessions, locate_session, delete_session, get_state, put_state,
@@ -86,7 +86,7 @@ impl SessionService for Recorder {
         let (key, state) = (session.key().clone(), session.state().to_map());
         let mut record = self.record();
         record.states.insert(key.clone(), state.clone());
-        record.steps.push(Step::Session { key, state });
+        record.steps.push(ScenarioStep::Session { key, state });
         Ok(session)
     }
 
@@ -101,7 +101,7 @@ impl SessionService for Recorder {
         let before = state.clone();
         apply(state, &committed.event.actions.state_delta);
         let (state, has_changed) = (state.clone(), *state != before);
-        record.steps.push(Step::Event {
+        record.steps.push(ScenarioStep::Event {
             key: key.clone(),
             event: Arc::clone(&committed.event),
             delta,
@@ -112,7 +112,7 @@ impl SessionService for Recorder {
     }
 }
 
-impl Step {
+impl ScenarioStep {
     /// Returns whether a value differs from the expected one. An absent key differs from `null`.
     pub(super) fn is_different(&self) -> bool {
         matches!(self, Self::Check { found, expected, .. } if found != expected)
@@ -170,9 +170,9 @@ impl Step {
 }
 
 /// Returns a scenario as JSON.
-pub(super) fn as_json(name: &str, steps: &[Step]) -> Value {
+pub(super) fn as_json(name: &str, steps: &[ScenarioStep]) -> Value {
     let list = |list: &str| {
-        let shown = steps.iter().filter_map(Step::json).filter(|(its, _)| *its == list);
+        let shown = steps.iter().filter_map(ScenarioStep::json).filter(|(its, _)| *its == list);
         shown.map(|(_, value)| value).collect::<Vec<_>>()
     };
     json!({"name": name, "carriedOn": list("carriedOn"), "events": list("events"), "checks": list("checks")})

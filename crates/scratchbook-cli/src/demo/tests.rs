@@ -8,21 +8,21 @@ use scratchbook::session::{StateOwner, forward_sessions};
 use scratchbook::{GetSessionConfig, InMemorySessionService, Result, Session, SessionKey, SessionService};
 use serde_json::{Map, Value, json};
 
-use super::record::{Recorder, Step};
+use super::record::{ScenarioRecorder, ScenarioStep};
 use super::{play, play_one};
 use crate::args::Scenario;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::output::Output;
 
 /// Changes the state of a session as it is read.
-type Wrong = fn(&SessionKey, &mut Map<String, Value>, &Map<String, Value>);
+type StateRewrite = fn(&SessionKey, &mut Map<String, Value>, &Map<String, Value>);
 
 /// A store that returns wrong state of sessions. It derives this from the right state and the shared keys of Alice's
 /// game.
 #[derive(Debug)]
 struct WrongStore {
     store: InMemorySessionService,
-    wrong: Wrong,
+    wrong: StateRewrite,
 }
 
 impl WrongStore {
@@ -59,16 +59,16 @@ impl SessionService for WrongStore {
     }
 }
 
-fn store(wrong: Wrong) -> Arc<dyn SessionService> {
+fn store(wrong: StateRewrite) -> Arc<dyn SessionService> {
     Arc::new(WrongStore { store: InMemorySessionService::new(), wrong })
 }
 
 /// Plays a scenario on a wrong store, and returns the failing checks.
-async fn failing(scenario: Scenario, wrong: Wrong) -> Vec<String> {
-    let recorder = Arc::new(Recorder::new(&store(wrong)));
+async fn failing(scenario: Scenario, wrong: StateRewrite) -> Vec<String> {
+    let recorder = Arc::new(ScenarioRecorder::new(&store(wrong)));
     play_one(scenario, &recorder).await.unwrap();
-    let what = |step: Step| match step {
-        Step::Check { ref what, .. } if step.is_different() => Some(what.clone()),
+    let what = |step: ScenarioStep| match step {
+        ScenarioStep::Check { ref what, .. } if step.is_different() => Some(what.clone()),
         _ => None,
     };
     recorder.take_steps().into_iter().filter_map(what).collect()
@@ -129,6 +129,6 @@ async fn a_wrong_value_at_the_start_is_found() {
 async fn a_wrong_value_ends_with_exit_code_1() {
     let (sessions, mut out) = (store(leak_between_users), Output::new(true));
     let failure = play(&sessions, "memory:", &[Scenario::Game], &mut out).await.unwrap_err();
-    assert!(matches!(failure, Failure::WrongValues(n) if n > 0), "{failure:?}");
+    assert!(matches!(failure, CommandFailure::WrongValues(n) if n > 0), "{failure:?}");
     assert_eq!(failure.exit_code(), 1);
 }

@@ -9,8 +9,8 @@ use scratchbook::{Error, ErrorKind, GetSessionConfig, Session, SessionKey, State
 use serde_json::{Map, Value};
 
 use super::writer::LineWriter;
-use crate::database::Database;
-use crate::failure::Failure;
+use crate::database::OpenDatabase;
+use crate::failure::CommandFailure;
 use crate::owners::any_session;
 use crate::walk::Selection;
 
@@ -24,16 +24,16 @@ const MAX_CACHED: usize = 10_000;
 type SeqRanges = HashMap<SessionKey, Option<RangeInclusive<u64>>>;
 
 pub(super) struct Exporter<'a> {
-    database: &'a Database,
+    database: &'a OpenDatabase,
     lines: &'a mut LineWriter,
 }
 
 impl<'a> Exporter<'a> {
-    pub(super) fn new(database: &'a Database, lines: &'a mut LineWriter) -> Self {
+    pub(super) fn new(database: &'a OpenDatabase, lines: &'a mut LineWriter) -> Self {
         Self { database, lines }
     }
 
-    pub(super) async fn all(mut self, selection: &Selection) -> Result<(), Failure> {
+    pub(super) async fn all(mut self, selection: &Selection) -> Result<(), CommandFailure> {
         self.lines.header()?;
         let is_empty = match selection {
             // The command cannot select a single session.
@@ -62,7 +62,7 @@ impl<'a> Exporter<'a> {
         &mut self,
         mut after: Option<StateOwner>,
         wanted: impl Fn(&StateOwner) -> bool,
-    ) -> Result<u64, Failure> {
+    ) -> Result<u64, CommandFailure> {
         let mut count = 0;
         loop {
             let page = self.database.sessions.list_owners(after.as_ref(), PAGE).await?;
@@ -83,7 +83,7 @@ impl<'a> Exporter<'a> {
     }
 
     /// Writes an owner's line, and the writes to the owner's state that are not in an exported event.
-    async fn owner(&mut self, owner: &StateOwner, state: &Map<String, Value>) -> Result<(), Failure> {
+    async fn owner(&mut self, owner: &StateOwner, state: &Map<String, Value>) -> Result<(), CommandFailure> {
         let app_name = owner.app_name();
         self.lines.write(&match owner.user_id() {
             Some(user_id) => ExportLine::User { app_name, user_id, state },
@@ -104,7 +104,7 @@ impl<'a> Exporter<'a> {
     }
 
     /// Returns whether a change is in an existing event. `known` caches which events sessions have.
-    async fn is_of_event(&self, change: &StateChange, known: &mut SeqRanges) -> Result<bool, Failure> {
+    async fn is_of_event(&self, change: &StateChange, known: &mut SeqRanges) -> Result<bool, CommandFailure> {
         let Some((session, seq)) = change.origin.as_ref().filter(|(_, seq)| *seq > 0) else { return Ok(false) };
         if !known.contains_key(session) {
             if known.len() >= MAX_CACHED {
@@ -120,7 +120,7 @@ impl<'a> Exporter<'a> {
         Ok(known.get(session).is_some_and(|there| there.as_ref().is_some_and(|there| there.contains(seq))))
     }
 
-    fn put(&mut self, commit: &[StateChange]) -> Result<(), Failure> {
+    fn put(&mut self, commit: &[StateChange]) -> Result<(), CommandFailure> {
         let mut delta = StateDelta::new();
         for change in commit {
             match &change.value {
@@ -133,7 +133,7 @@ impl<'a> Exporter<'a> {
     }
 
     /// Writes a user's sessions and artifacts, and returns how many sessions there were.
-    async fn user(&mut self, app: &str, user: &str) -> Result<u64, Failure> {
+    async fn user(&mut self, app: &str, user: &str) -> Result<u64, CommandFailure> {
         // Sessions are listed least recently updated first, so the last write to the user's state also comes last in
         // the export.
         let mut config = ListSessionsConfig::default().with_user_id(user).with_page_size(PAGE);
@@ -153,7 +153,7 @@ impl<'a> Exporter<'a> {
         Ok(count)
     }
 
-    async fn session(&mut self, session: &Session) -> Result<(), Failure> {
+    async fn session(&mut self, session: &Session) -> Result<(), CommandFailure> {
         let key = session.key();
         let Some(initial) = self.database.sessions.get_initial_state(key).await? else {
             // The session was deleted since it was listed.
@@ -190,7 +190,7 @@ impl<'a> Exporter<'a> {
         self.artifacts(key, |name| !name.starts_with("user:")).await
     }
 
-    async fn artifacts(&mut self, key: &SessionKey, wanted: impl Fn(&str) -> bool) -> Result<(), Failure> {
+    async fn artifacts(&mut self, key: &SessionKey, wanted: impl Fn(&str) -> bool) -> Result<(), CommandFailure> {
         let artifacts = &self.database.artifacts;
         for filename in artifacts.list_artifacts(key).await?.into_iter().filter(|name| wanted(name)) {
             for found in artifacts.list_artifact_versions(key, &filename).await? {

@@ -9,8 +9,8 @@ use serde_json::json;
 
 use crate::args::ExportArgs;
 use crate::context::Context;
-use crate::database::Database;
-use crate::failure::Failure;
+use crate::database::OpenDatabase;
+use crate::failure::CommandFailure;
 use crate::output::{Format, Output, visible};
 use crate::partial_file::PartialFile;
 use crate::progress::Progress;
@@ -18,9 +18,9 @@ use crate::walk::Selection;
 use exporter::Exporter;
 use writer::LineWriter;
 
-pub(crate) async fn export(context: &Context, args: ExportArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn export(context: &Context, args: ExportArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let selection = Selection::new(args.app.as_deref(), args.user.as_deref())?;
-    let database = Database::open(context).await?;
+    let database = OpenDatabase::open(context).await?;
     let Some(file) = &args.file else {
         let mut lines = LineWriter::standard_output(Progress::beside_standard_output("exporting", out.format()));
         Exporter::new(&database, &mut lines).all(&selection).await?;
@@ -31,7 +31,7 @@ pub(crate) async fn export(context: &Context, args: ExportArgs, out: &mut Output
     let mut lines = LineWriter::create(file, Progress::new("exporting", out.format()))?;
     let walked = tokio::select! {
         walked = Box::pin(Exporter::new(&database, &mut lines).all(&selection)) => walked,
-        Ok(()) = tokio::signal::ctrl_c() => return Err(Failure::Interrupted),
+        Ok(()) = tokio::signal::ctrl_c() => return Err(CommandFailure::Interrupted),
     };
     walked?;
     let counts = lines.end()?;

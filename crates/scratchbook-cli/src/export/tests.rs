@@ -10,20 +10,20 @@ use serde_json::{Map, Value, json};
 
 use super::exporter::Exporter;
 use super::writer::LineWriter;
-use crate::database::Database;
+use crate::database::OpenDatabase;
 use crate::import;
 use crate::output::Format;
 use crate::progress::Progress;
 use crate::walk::Selection;
 
-async fn export(database: &Database, file: &Path) -> String {
+async fn export(database: &OpenDatabase, file: &Path) -> String {
     let mut lines = LineWriter::create(file, Progress::new("exporting", Format::Json)).unwrap();
     Exporter::new(database, &mut lines).all(&Selection::Everything).await.unwrap();
     lines.end().unwrap();
     std::fs::read_to_string(file).unwrap()
 }
 
-async fn fill(database: &Database) {
+async fn fill(database: &OpenDatabase) {
     let (sessions, artifacts) = (&database.sessions, &database.artifacts);
     let state = json!({"a": 1, "user:given": 1, "app:given": 1});
     let config = CreateSessionConfig::default().with_session_id("long").with_state(state);
@@ -51,13 +51,13 @@ async fn fill(database: &Database) {
 async fn an_export_of_one_store_is_the_same_in_every_other() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    let first = Database::of(connect("memory:").await.unwrap());
+    let first = OpenDatabase::of(connect("memory:").await.unwrap());
     fill(&first).await;
     let exported = export(&first, &path("first.jsonl")).await;
     assert!(exported.lines().last().unwrap().contains(r#""users":2,"#), "{}", exported.lines().last().unwrap());
     let mut file = path("first.jsonl");
     for (n, uri) in [format!("sqlite://{}", path("one.db").display()), "memory:".to_owned()].iter().enumerate() {
-        let next = Database::of(connect(uri).await.unwrap());
+        let next = OpenDatabase::of(connect(uri).await.unwrap());
         for again in [false, true] {
             let report = import::lines(file.to_str().unwrap(), &next).await.unwrap();
             assert_eq!(report["refused"], json!([]));
@@ -75,7 +75,7 @@ async fn an_export_of_one_store_is_the_same_in_every_other() {
 async fn a_very_long_session_comes_back_too() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.jsonl");
-    let [from, to] = [0, 1].map(|_| async { Database::of(connect("memory:").await.unwrap()) });
+    let [from, to] = [0, 1].map(|_| async { OpenDatabase::of(connect("memory:").await.unwrap()) });
     let (from, to) = (from.await, to.await);
     let event = |n: u32| Event::new("agent").with_id(n.to_string()).with_timestamp(f64::from(n));
     let config =
@@ -95,7 +95,7 @@ async fn a_very_long_session_comes_back_too() {
 async fn another_artifact_of_the_same_name_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.jsonl");
-    let [from, to] = [0, 1].map(|_| async { Database::of(connect("memory:").await.unwrap()) });
+    let [from, to] = [0, 1].map(|_| async { OpenDatabase::of(connect("memory:").await.unwrap()) });
     let (from, to) = (from.await, to.await);
     let key = SessionKey::new("app", "alice", "s").unwrap();
     for (database, text) in [(&from, "one"), (&to, "another")] {

@@ -7,7 +7,7 @@ use std::path::Path;
 use scratchbook::store::export::{Counts, ExportLine, FORMAT, VERSION};
 use scratchbook::{Error, ErrorKind};
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::progress::Progress;
 
 /// Writes lines and counts them.
@@ -24,7 +24,7 @@ enum Destination {
 
 impl LineWriter {
     /// Creates a file, which must not exist.
-    pub(super) fn create(path: &Path, progress: Progress) -> Result<Self, Failure> {
+    pub(super) fn create(path: &Path, progress: Progress) -> Result<Self, CommandFailure> {
         let name = path.display().to_string();
         let file = File::create_new(path).map_err(|e| not_written(&name, e))?;
         Ok(Self { to: Destination::File(BufWriter::new(file), name), counts: Counts::default(), progress })
@@ -34,7 +34,7 @@ impl LineWriter {
         Self { to: Destination::StandardOutput(BufWriter::new(io::stdout())), counts: Counts::default(), progress }
     }
 
-    pub(super) fn write(&mut self, line: &ExportLine<'_>) -> Result<(), Failure> {
+    pub(super) fn write(&mut self, line: &ExportLine<'_>) -> Result<(), CommandFailure> {
         self.counts.count(line.kind());
         self.progress.advance(usize::from(line.kind() == "event"));
         let written = match &mut self.to {
@@ -44,12 +44,12 @@ impl LineWriter {
         written.map_err(|e| self.failed(e))
     }
 
-    pub(super) fn header(&mut self) -> Result<(), Failure> {
+    pub(super) fn header(&mut self) -> Result<(), CommandFailure> {
         self.write(&ExportLine::Header { format: FORMAT, version: VERSION })
     }
 
     /// Writes the last line and flushes everything.
-    pub(super) fn end(mut self) -> Result<Counts, Failure> {
+    pub(super) fn end(mut self) -> Result<Counts, CommandFailure> {
         self.write(&ExportLine::End(self.counts))?;
         let done = match &mut self.to {
             Destination::File(to, _) => to.flush().and_then(|()| to.get_ref().sync_all()),
@@ -60,10 +60,10 @@ impl LineWriter {
         Ok(self.counts)
     }
 
-    fn failed(&self, error: io::Error) -> Failure {
+    fn failed(&self, error: io::Error) -> CommandFailure {
         match &self.to {
             Destination::File(_, name) => not_written(name, error),
-            Destination::StandardOutput(_) => Failure::Output(error),
+            Destination::StandardOutput(_) => CommandFailure::Output(error),
         }
     }
 }
@@ -73,7 +73,7 @@ fn write_line(to: &mut impl Write, line: &ExportLine<'_>) -> io::Result<()> {
     to.write_all(b"\n")
 }
 
-fn not_written(name: &str, error: io::Error) -> Failure {
+fn not_written(name: &str, error: io::Error) -> CommandFailure {
     let (kind, message) = match error.kind() {
         io::ErrorKind::AlreadyExists => (ErrorKind::AlreadyExists, format!("{name} exists already; name a new file")),
         io::ErrorKind::NotFound => (ErrorKind::NotFound, format!("the folder of {name} does not exist; make it first")),

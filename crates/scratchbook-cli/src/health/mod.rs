@@ -21,7 +21,7 @@ use tokio::net::TcpStream;
 use crate::args::{Command, HealthArgs};
 use crate::config::{self, ParseFailure};
 use crate::context::Context;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::output::{Format, Output, visible};
 use crate::serve::reachable_ip;
 use tls::Trust;
@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(4);
 const MAX_BYTES: usize = 64 << 10;
 
 /// A server to ask.
-struct Asked {
+struct HealthTarget {
     /// The URL for messages.
     url: String,
     host: String,
@@ -51,10 +51,10 @@ struct Asked {
 /// # Errors
 ///
 /// `Unavailable` if it is not ready, or does not answer in time.
-pub(crate) async fn health(context: &Context, args: HealthArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn health(context: &Context, args: HealthArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let asked = match args.url {
-        Some(url) => Asked::of_url(&url, args.ca)?,
-        None => Asked::own(args.config)?,
+        Some(url) => HealthTarget::of_url(&url, args.ca)?,
+        None => HealthTarget::own(args.config)?,
     };
     let patience = context.options.deadline.unwrap_or(PATIENCE);
     let answer = tokio::time::timeout(patience, asked.ask()).await;
@@ -73,7 +73,7 @@ pub(crate) async fn health(context: &Context, args: HealthArgs, out: &mut Output
     Ok(out.line(format_args!("{} is ready", asked.url))?)
 }
 
-impl Asked {
+impl HealthTarget {
     /// Returns a server by its URL. If the URL has no path, the request goes to [`READY`].
     fn of_url(url: &str, ca: Option<PathBuf>) -> Result<Self, Error> {
         let invalid = || Error::invalid(format!("'{url}' is not the URL of a server, such as http://127.0.0.1:8000"));
@@ -97,7 +97,7 @@ impl Asked {
     }
 
     /// Returns the server on this machine that `scratchbook serve` starts with the same environment and file.
-    fn own(file: Option<PathBuf>) -> Result<Self, Failure> {
+    fn own(file: Option<PathBuf>) -> Result<Self, CommandFailure> {
         let file = file.into_iter().flat_map(|file| [OsString::from("--config"), file.into()]);
         let words: Vec<_> = ["scratchbook", "serve"].map(OsString::from).into_iter().chain(file).collect();
         let (cli, _) = config::parse(&words).map_err(|failure| match failure {
@@ -176,14 +176,14 @@ mod tests {
             ("https://shop.example", "shop.example", 443, "shop.example", READY, true),
             ("https://[::1]:1/health", "::1", 1, "[::1]:1", "/health", true),
         ] {
-            let asked = Asked::of_url(url, None).unwrap();
+            let asked = HealthTarget::of_url(url, None).unwrap();
             assert_eq!((asked.host.as_str(), asked.port, asked.authority.as_str()), (host, port, authority), "{url}");
             assert_eq!((asked.path.as_str(), asked.trust.is_some()), (path, encrypted), "{url}");
         }
         for url in ["", "localhost:8000", "/health", "ftp://a", "http://me:secret@a", "http://"] {
-            let Err(error) = Asked::of_url(url, None) else { panic!("{url}") };
+            let Err(error) = HealthTarget::of_url(url, None) else { panic!("{url}") };
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{url}");
         }
-        assert!(Asked::of_url("http://a", Some("ca.crt".into())).is_err());
+        assert!(HealthTarget::of_url("http://a", Some("ca.crt".into())).is_err());
     }
 }

@@ -14,13 +14,13 @@ pub mod untrusted;
 
 use crate::args::{ImportArgs, ImportFormat};
 use crate::context::{Context, DEFAULT_DATABASE};
-use crate::database::{Database, checked_uri};
-use crate::failure::Failure;
+use crate::database::{OpenDatabase, checked_uri};
+use crate::failure::CommandFailure;
 use crate::output::Output;
 use crate::progress::Progress;
 use report::ImportReport;
 
-pub(crate) async fn import(context: &Context, args: ImportArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn import(context: &Context, args: ImportArgs, out: &mut Output) -> Result<(), CommandFailure> {
     checked_uri(context)?;
     // The source is opened first, so that an unreadable one creates no database.
     let source = match args.from {
@@ -28,7 +28,7 @@ pub(crate) async fn import(context: &Context, args: ImportArgs, out: &mut Output
         ImportFormat::AdkDatabase => ImportSource::Adk(adk::open(&args.source, adk::Layout::Database).await?),
         ImportFormat::Jsonl => ImportSource::Jsonl(jsonl::open(&args.source)?),
     };
-    let database = Database::open_or_create(context, DEFAULT_DATABASE).await?;
+    let database = OpenDatabase::open_or_create(context, DEFAULT_DATABASE).await?;
     let mut report = ImportReport::new(Progress::new("importing", out.format()));
     match source {
         ImportSource::Adk(source) => adk::import(source.as_ref(), &database, &mut report).await?,
@@ -40,7 +40,7 @@ pub(crate) async fn import(context: &Context, args: ImportArgs, out: &mut Output
 
 /// Imports an export into an open database, and returns the report as JSON.
 #[cfg(test)]
-pub(crate) async fn lines(file: &str, database: &Database) -> Result<serde_json::Value, Failure> {
+pub(crate) async fn lines(file: &str, database: &OpenDatabase) -> Result<serde_json::Value, CommandFailure> {
     let mut report = ImportReport::new(Progress::new("importing", crate::output::Format::Json));
     jsonl::import(jsonl::open(file)?, database, &mut report).await?;
     Ok(report.as_json())

@@ -9,17 +9,17 @@ use scratchbook::session::{ChangeQuery, PutStateOptions, StateChange, StateOwner
 use scratchbook::{Error, ErrorKind, SessionKey, StateDelta};
 use serde_json::{Map, Value};
 
-use super::report::{ImportReport, Refusal};
+use super::report::{ImportReport, RefusedRow};
 use super::session::{difference, same_value};
 use super::source::{IMPORTER, PAGE};
-use crate::database::Database;
-use crate::failure::Failure;
+use crate::database::OpenDatabase;
+use crate::failure::CommandFailure;
 
 /// Knows which changes in the database's log came from the source.
 #[async_trait]
 pub(super) trait SourceChanges {
     /// Returns whether the source has this event of a session.
-    async fn has_event(&self, session: &SessionKey, id: &str) -> Result<bool, Failure>;
+    async fn has_event(&self, session: &SessionKey, id: &str) -> Result<bool, CommandFailure>;
 
     /// Returns whether the source has this change, which was made outside of sessions.
     fn has_put(&self, change: &StateChange) -> bool;
@@ -37,12 +37,12 @@ pub(super) struct OwnerState {
 impl OwnerState {
     /// Finds the keys that somebody else wrote last. This has to be called before anything is written.
     pub(super) async fn begin(
-        database: &Database,
+        database: &OpenDatabase,
         owner: StateOwner,
         source: Option<Map<String, Value>>,
         known: &dyn SourceChanges,
         report: &mut ImportReport,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CommandFailure> {
         let there = database.sessions.get_state(&owner).await?;
         let mut kept = BTreeMap::new();
         let Some(source) = source else {
@@ -60,7 +60,7 @@ impl OwnerState {
                 continue;
             }
             if source.contains_key(&change.name) {
-                report.refuse(Refusal::new(format!("key '{}' of {}", change.name, name_of(&owner)), newer(&change)));
+                report.refuse(RefusedRow::new(format!("key '{}' of {}", change.name, name_of(&owner)), newer(&change)));
             }
             kept.insert(change.name, (change.value, change.author));
         }
@@ -68,7 +68,7 @@ impl OwnerState {
     }
 
     /// Corrects the state.
-    pub(super) async fn settle(self, database: &Database, report: &mut ImportReport) -> Result<(), Failure> {
+    pub(super) async fn settle(self, database: &OpenDatabase, report: &mut ImportReport) -> Result<(), CommandFailure> {
         let there = database.sessions.get_state(&self.owner).await?;
         let mut ought = self.source.unwrap_or_else(|| there.clone());
         for (name, (value, _)) in &self.kept {
@@ -96,11 +96,11 @@ impl OwnerState {
 
 /// Returns the last change in the log to each key whose value differs from the source's.
 async fn last_changes(
-    database: &Database,
+    database: &OpenDatabase,
     owner: &StateOwner,
     there: &Map<String, Value>,
     source: &Map<String, Value>,
-) -> Result<Vec<StateChange>, Failure> {
+) -> Result<Vec<StateChange>, CommandFailure> {
     let other = |name: &String, a: &Map<String, Value>, b: &Map<String, Value>| match (a.get(name), b.get(name)) {
         (Some(a), Some(b)) => !same_value(a, b),
         _ => true,

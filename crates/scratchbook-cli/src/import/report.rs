@@ -3,7 +3,7 @@
 use scratchbook::Error;
 use serde_json::{Value, json};
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::output::{BAD, Format, Output, plural, styled, visible};
 use crate::progress::Progress;
 
@@ -12,13 +12,13 @@ const MAX_SHOWN: usize = 200;
 
 /// A row of the source that was not imported, and why.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct RefusedRow {
     /// The row, such as `session shop/alice/s1`, `event e1 of shop/alice/s1`.
     pub(super) row: String,
     pub(super) why: Error,
 }
 
-impl Refusal {
+impl RefusedRow {
     pub(super) fn new(row: impl Into<String>, why: Error) -> Self {
         let mut row = row.into();
         // An id may be refused because of its length.
@@ -53,7 +53,7 @@ pub(super) struct ImportReport {
     events: u64,
     pub(super) artifacts: u64,
     pub(super) keys: u64,
-    refused: Vec<Refusal>,
+    refused: Vec<RefusedRow>,
 }
 
 impl ImportReport {
@@ -73,12 +73,12 @@ impl ImportReport {
         }
     }
 
-    pub(super) fn refuse(&mut self, refusal: Refusal) {
+    pub(super) fn refuse(&mut self, refusal: RefusedRow) {
         self.refused.push(refusal);
     }
 
     /// Prints the report. Fails if rows were refused.
-    pub(super) fn print(self, out: &mut Output) -> Result<(), Failure> {
+    pub(super) fn print(self, out: &mut Output) -> Result<(), CommandFailure> {
         self.progress.finish();
         match out.format() {
             Format::Json => out.json(&self.as_json())?,
@@ -86,15 +86,14 @@ impl ImportReport {
         }
         match self.refused.len() {
             0 => Ok(()),
-            count => Err(Failure::SkippedRows(count)),
+            count => Err(CommandFailure::SkippedRows(count)),
         }
     }
 
     pub(super) fn as_json(&self) -> Value {
-        let refused = self
-            .refused
-            .iter()
-            .map(|Refusal { row, why }| json!({"row": row, "kind": why.kind().as_str(), "message": why.to_string()}));
+        let refused = self.refused.iter().map(
+            |RefusedRow { row, why }| json!({"row": row, "kind": why.kind().as_str(), "message": why.to_string()}),
+        );
         json!({
             "sessions": {"created": self.created, "completed": self.completed, "unchanged": self.unchanged,
                 "expired": self.expired},
@@ -105,8 +104,8 @@ impl ImportReport {
         })
     }
 
-    fn print_text(&self, out: &mut Output) -> Result<(), Failure> {
-        for Refusal { row, why } in &self.refused {
+    fn print_text(&self, out: &mut Output) -> Result<(), CommandFailure> {
+        for RefusedRow { row, why } in &self.refused {
             let row = visible(row).into_owned();
             out.line(format_args!("{} {row}: {}", styled(BAD, "left out"), visible(&why.to_string())))?;
         }

@@ -13,15 +13,15 @@ use serde_json::{Map, Value, json};
 
 use super::report::SessionOutcome;
 use super::source::{IMPORTER, PAGE};
-use crate::database::Database;
-use crate::failure::Failure;
+use crate::database::OpenDatabase;
+use crate::failure::CommandFailure;
 
 /// The maximum number of events of a session that is written in one commit.
 pub(super) const WHOLE: usize = 10_000;
 
 /// Writes one session, page by page.
 pub(super) struct SessionWriter<'a> {
-    database: &'a Database,
+    database: &'a OpenDatabase,
     key: SessionKey,
     /// The session to create, until it is created.
     config: Option<CreateSessionConfig>,
@@ -37,10 +37,10 @@ pub(super) struct SessionWriter<'a> {
 impl<'a> SessionWriter<'a> {
     /// Checks whether the session exists.
     pub(super) async fn new(
-        database: &'a Database,
+        database: &'a OpenDatabase,
         key: &SessionKey,
         config: CreateSessionConfig,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CommandFailure> {
         let mut writer = Self {
             database,
             key: key.clone(),
@@ -65,7 +65,7 @@ impl<'a> SessionWriter<'a> {
     /// # Errors
     ///
     /// `AlreadyExists` if the session has another initial state.
-    pub(super) async fn compare_beginning(&self, state: &Value) -> Result<(), Failure> {
+    pub(super) async fn compare_beginning(&self, state: &Value) -> Result<(), CommandFailure> {
         if self.is_new() {
             return Ok(());
         }
@@ -91,7 +91,7 @@ impl<'a> SessionWriter<'a> {
     /// # Errors
     ///
     /// `AlreadyExists` if the database has a different event in the place of one of them.
-    pub(super) async fn events(&mut self, events: Vec<Event>) -> Result<(), Failure> {
+    pub(super) async fn events(&mut self, events: Vec<Event>) -> Result<(), CommandFailure> {
         if let Some(config) = &mut self.config {
             config.events.extend(events);
             return if config.events.len() < WHOLE { Ok(()) } else { self.create().await };
@@ -105,7 +105,7 @@ impl<'a> SessionWriter<'a> {
     }
 
     /// Creates the session with its collected events.
-    async fn create(&mut self) -> Result<(), Failure> {
+    async fn create(&mut self) -> Result<(), CommandFailure> {
         if let Some(config) = self.config.take() {
             let count = config.events.iter().filter(|event| !is_correction(event)).count() as u64;
             let (app, user) = (self.key.app_name(), self.key.user_id());
@@ -116,7 +116,7 @@ impl<'a> SessionWriter<'a> {
     }
 
     /// Returns whether the event is the next one of the existing session. Corrections of an earlier import are skipped.
-    async fn compare(&mut self, event: &Event) -> Result<bool, Failure> {
+    async fn compare(&mut self, event: &Event) -> Result<bool, CommandFailure> {
         loop {
             if self.existing.is_empty() && self.written == SessionOutcome::Nothing {
                 self.read().await?;
@@ -139,7 +139,7 @@ impl<'a> SessionWriter<'a> {
     }
 
     /// Reads the next page of existing events.
-    async fn read(&mut self) -> Result<Option<()>, Failure> {
+    async fn read(&mut self) -> Result<Option<()>, CommandFailure> {
         let config = GetSessionConfig::default().without_state().with_events_after(self.seq, PAGE);
         let Some(session) = self.database.sessions.get_session(&self.key, &config).await? else { return Ok(None) };
         self.existing = session.events().iter().rev().cloned().collect();
@@ -147,7 +147,7 @@ impl<'a> SessionWriter<'a> {
         Ok(Some(()))
     }
 
-    async fn append(&mut self, event: Event) -> Result<(), Failure> {
+    async fn append(&mut self, event: Event) -> Result<(), CommandFailure> {
         let committed = self.database.sessions.append(&self.key, event, AppendOptions::default()).await?;
         self.seq = committed.event.seq.unwrap_or(self.seq);
         self.count += u64::from(!is_correction(&committed.event));
@@ -163,7 +163,7 @@ impl<'a> SessionWriter<'a> {
     pub(super) async fn finish(
         mut self,
         state: Option<(&Map<String, Value>, f64)>,
-    ) -> Result<(SessionOutcome, u64), Failure> {
+    ) -> Result<(SessionOutcome, u64), CommandFailure> {
         self.create().await?;
         if let Some((state, time)) = state
             && !self.has_moved_on().await?
@@ -177,7 +177,7 @@ impl<'a> SessionWriter<'a> {
     }
 
     /// Returns whether the session has events that were added after an earlier import.
-    async fn has_moved_on(&mut self) -> Result<bool, Failure> {
+    async fn has_moved_on(&mut self) -> Result<bool, CommandFailure> {
         if self.existing.is_empty() && self.written == SessionOutcome::Nothing {
             self.read().await?;
         }

@@ -5,8 +5,8 @@ use scratchbook::{GetSessionConfig, Session, SessionKey};
 
 use super::{PruneMode, STEP};
 use crate::args::PointInTime;
-use crate::database::Database;
-use crate::failure::Failure;
+use crate::database::OpenDatabase;
+use crate::failure::CommandFailure;
 use crate::output::plural;
 
 /// The rule that selects the events to prune.
@@ -35,11 +35,11 @@ impl EventRule {
 ///
 /// The function reads only the events to prune and the first event that stays.
 pub(super) async fn prune(
-    database: &Database,
+    database: &OpenDatabase,
     session: &Session,
     rule: EventRule,
     mode: PruneMode,
-) -> Result<u64, Failure> {
+) -> Result<u64, CommandFailure> {
     let (key, last) = (session.key(), session.seq().saturating_sub(rule.keep));
     if last == 0 {
         return Ok(0);
@@ -66,14 +66,20 @@ pub(super) async fn prune(
 }
 
 /// Prunes the events from one number to another, or counts them in a dry run.
-async fn go(database: &Database, key: &SessionKey, first: u64, until: u64, mode: PruneMode) -> Result<u64, Failure> {
+async fn go(
+    database: &OpenDatabase,
+    key: &SessionKey,
+    first: u64,
+    until: u64,
+    mode: PruneMode,
+) -> Result<u64, CommandFailure> {
     match mode {
         PruneMode::Dry => Ok(until + 1 - first),
         PruneMode::Real => all_before(database, key, until + 1).await,
     }
 }
 
-async fn all_before(database: &Database, key: &SessionKey, before: u64) -> Result<u64, Failure> {
+async fn all_before(database: &OpenDatabase, key: &SessionKey, before: u64) -> Result<u64, CommandFailure> {
     let mut gone = 0;
     loop {
         let pruned = database.sessions.prune(Prune::events(key, before), STEP).await?;
@@ -94,13 +100,13 @@ struct EventRange {
 }
 
 async fn find(
-    database: &Database,
+    database: &OpenDatabase,
     key: &SessionKey,
     after: u64,
     last: u64,
     page: usize,
     before: Option<PointInTime>,
-) -> Result<EventRange, Failure> {
+) -> Result<EventRange, CommandFailure> {
     let config = GetSessionConfig::default().without_state().with_events_after(after, page);
     let session = database.sessions.get_session(key, &config).await?;
     let events = session.map(|session| session.events().clone()).unwrap_or_default();

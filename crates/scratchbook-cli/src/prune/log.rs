@@ -6,16 +6,16 @@ use scratchbook::session::{ChangeQuery, Prune, StateOwner};
 
 use super::{PruneMode, STEP};
 use crate::args::PointInTime;
-use crate::database::Database;
-use crate::failure::Failure;
+use crate::database::OpenDatabase;
+use crate::failure::CommandFailure;
 
 /// Prunes a log in steps, and returns how many changes were pruned, or would be in a dry run.
 pub(super) async fn prune(
-    database: &Database,
+    database: &OpenDatabase,
     owner: &StateOwner,
     before: PointInTime,
     mode: PruneMode,
-) -> Result<u64, Failure> {
+) -> Result<u64, CommandFailure> {
     let (mut after, mut changes, mut names) = (0, 0, HashSet::new());
     // The position of the first change that stays.
     let mut end = None;

@@ -10,11 +10,11 @@ mod log;
 
 use crate::args::{PointInTime, PruneArgs};
 use crate::confirm::confirm;
-use crate::database::Database;
-use crate::failure::Failure;
+use crate::database::OpenDatabase;
+use crate::failure::CommandFailure;
 use crate::output::{Format, Output, plural, visible};
 use crate::progress::Progress;
-use crate::walk::{Depth, Entry, Selection, name_of, walk};
+use crate::walk::{Depth, Selection, WalkEntry, name_of, walk};
 
 /// How many events, changes or sessions are deleted in one commit. Others can write between two commits.
 const STEP: usize = 500;
@@ -42,7 +42,7 @@ enum PruneMode {
 
 /// The numbers of pruned items. In a dry run, the numbers of items that would be pruned.
 #[derive(Clone, Copy, Debug, Default)]
-struct Pruned {
+struct PrunedCounts {
     expired: u64,
     events: u64,
     sessions: u64,
@@ -50,7 +50,7 @@ struct Pruned {
     logs: u64,
 }
 
-pub(crate) async fn prune(database: &Database, args: PruneArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn prune(database: &OpenDatabase, args: PruneArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let plan = PrunePlan::new(&args)?;
     if out.format() == Format::Text {
         plan.announce(out)?;
@@ -59,7 +59,7 @@ pub(crate) async fn prune(database: &Database, args: PruneArgs, out: &mut Output
         confirm("Prune?", "pruning", "pruned").await?;
     }
     let progress = Progress::counting("pruning", out.format());
-    let mut pruned = Pruned::default();
+    let mut pruned = PrunedCounts::default();
     if plan.expired && plan.mode == PruneMode::Real {
         loop {
             let deleted = database.sessions.prune(Prune::Expired, STEP).await?;
@@ -73,7 +73,7 @@ pub(crate) async fn prune(database: &Database, args: PruneArgs, out: &mut Output
     if plan.events.is_some() || plan.log_before.is_some() {
         let depth = if plan.events.is_some() { Depth::Sessions } else { Depth::Owners };
         let steps = walk(database, &plan.selection, depth).map_ok(|entry| one(database, &plan, entry));
-        let count = |found: Pruned| {
+        let count = |found: PrunedCounts| {
             pruned.add(found);
             progress.show(pruned.counts(&plan));
             future::ready(Ok(()))
@@ -85,18 +85,18 @@ pub(crate) async fn prune(database: &Database, args: PruneArgs, out: &mut Output
 }
 
 /// Prunes one owner or session.
-async fn one(database: &Database, plan: &PrunePlan, entry: Entry) -> Result<Pruned, Failure> {
-    let mut pruned = Pruned::default();
+async fn one(database: &OpenDatabase, plan: &PrunePlan, entry: WalkEntry) -> Result<PrunedCounts, CommandFailure> {
+    let mut pruned = PrunedCounts::default();
     match (entry, plan.events, plan.log_before) {
-        (Entry::Session(session), Some(rule), _) => {
+        (WalkEntry::Session(session), Some(rule), _) => {
             pruned.events = events::prune(database, &session, rule, plan.mode).await?;
             pruned.sessions = u64::from(pruned.events > 0);
         }
-        (Entry::Owner(owner), _, Some(before)) => {
+        (WalkEntry::Owner(owner), _, Some(before)) => {
             pruned.changes = log::prune(database, &owner, before, plan.mode).await?;
             pruned.logs = u64::from(pruned.changes > 0);
         }
-        (Entry::Unlisted(_, error), ..) => return Err(error.into()),
+        (WalkEntry::Unlisted(_, error), ..) => return Err(error.into()),
         _ => {}
     }
     Ok(pruned)
@@ -129,7 +129,7 @@ impl PrunePlan {
     }
 
     /// Prints what will be pruned.
-    fn announce(&self, out: &mut Output) -> Result<(), Failure> {
+    fn announce(&self, out: &mut Output) -> Result<(), CommandFailure> {
         let of = match &self.selection {
             Selection::Everything => "all sessions".to_owned(),
             Selection::App(app) => format!("the sessions of the app '{}'", app.app_name()),
@@ -151,7 +151,7 @@ impl PrunePlan {
         Ok(())
     }
 
-    fn print(&self, pruned: &Pruned, out: &mut Output) -> Result<(), Failure> {
+    fn print(&self, pruned: &PrunedCounts, out: &mut Output) -> Result<(), CommandFailure> {
         let is_dry = self.mode == PruneMode::Dry;
         if out.format() == Format::Json {
             // Expired sessions are invisible, so a dry run cannot count them.
@@ -177,7 +177,7 @@ impl PrunePlan {
     }
 }
 
-impl Pruned {
+impl PrunedCounts {
     fn add(&mut self, other: Self) {
         self.events += other.events;
         self.sessions += other.sessions;

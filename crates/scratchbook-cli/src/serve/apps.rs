@@ -5,18 +5,18 @@ use std::sync::Arc;
 use scratchbook::{Agent, Result};
 use scratchbook_server::ServerBuilder;
 
-use crate::agents::{self, FileOptions, Keys, Programs};
+use crate::agents::{self, ApiKeyNeed, FileOptions, Programs};
 use crate::args::ServeArgs;
 
 /// The hosted apps.
-pub(super) enum Apps {
+pub(super) enum HostedApps {
     /// The built-in apps.
     Demo(Vec<(&'static str, Arc<dyn Agent>)>),
     /// The apps in a folder of Agent Configs.
     Files(Vec<(String, Arc<dyn Agent>)>),
 }
 
-impl Apps {
+impl HostedApps {
     /// Loads the apps that the options name.
     ///
     /// # Errors
@@ -27,7 +27,7 @@ impl Apps {
         match &args.agents {
             Some(folder) => {
                 let programs = Programs::allowed_if(args.allow_stdio_mcp);
-                let keys = if args.conformance.is_some() { Keys::Optional } else { Keys::Needed };
+                let keys = if args.conformance.is_some() { ApiKeyNeed::Optional } else { ApiKeyNeed::Needed };
                 agents::of_folder(folder, FileOptions { model, programs, keys }).map(Self::Files)
             }
             None if args.no_demo => Ok(Self::Files(Vec::new())),

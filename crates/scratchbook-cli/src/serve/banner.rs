@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::options;
 use crate::args::ServeArgs;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::output::{BOLD, DIM, Format, Output, styled, visible};
 
 /// How long the server waits until the text is printed.
@@ -57,7 +57,7 @@ impl Banner {
     /// # Errors
     ///
     /// The error of writing to standard output.
-    pub(super) async fn print(self, format: Format) -> Result<(), Failure> {
+    pub(super) async fn print(self, format: Format) -> Result<(), CommandFailure> {
         let printing = spawn_blocking(move || self.print_to(&mut Output::new(format == Format::Json)));
         let Ok(printed) = timeout(PATIENCE, printing).await else {
             tracing::warn!("nobody reads standard output: the server starts without printing its URL");
@@ -67,7 +67,7 @@ impl Banner {
     }
 
     /// Prints text for people, or one line of JSON for programs.
-    fn print_to(&self, out: &mut Output) -> Result<(), Failure> {
+    fn print_to(&self, out: &mut Output) -> Result<(), CommandFailure> {
         let Self { url, address, database, apps, login, token_file, inspector, dev_ui, surfaces } = self;
         let has = |surface| surfaces.contains(&surface);
         let named: Vec<_> = surfaces.iter().filter_map(name).collect();

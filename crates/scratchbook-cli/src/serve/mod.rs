@@ -25,13 +25,13 @@ use scratchbook_server::Server;
 use crate::args::ServeArgs;
 use crate::config::{self, Setting};
 use crate::context::{Context, DEFAULT_DATABASE};
-use crate::database::{self, Database};
-use crate::failure::Failure;
+use crate::database::{self, OpenDatabase};
+use crate::failure::CommandFailure;
 use crate::output::Output;
-use apps::Apps;
+use apps::HostedApps;
 use banner::Banner;
 use shutdown::Shutdown;
-use telemetry::{Metrics, Telemetry};
+use telemetry::{PrometheusMetrics, Telemetry};
 
 pub(crate) use banner::reachable_ip;
 
@@ -41,19 +41,19 @@ pub(crate) async fn serve(
     mut args: ServeArgs,
     settings: &[Setting],
     out: &mut Output,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     if args.print_config {
         return Ok(config::print(settings, out)?);
     }
     // The handlers are registered first, so that signals during the start are not lost.
     let shutdown = Shutdown::listen(&args.access)?;
     let telemetry = Telemetry::begin(&args)?;
-    let metrics = Metrics::begin()?;
+    let metrics = PrometheusMetrics::begin()?;
     let place = scratchbook::store::without_password(database::checked_uri(context)?);
-    let apps = Apps::of(&args)?;
+    let apps = HostedApps::of(&args)?;
     let token_file = own_token::require(&mut args.access)?;
     let listener = listen::listen(&args.host, args.port).await?;
-    let database = Database::open_or_create(context, DEFAULT_DATABASE).await?;
+    let database = OpenDatabase::open_or_create(context, DEFAULT_DATABASE).await?;
     if let Some(key) = &database.sealed_by {
         tracing::info!(%key, "new values are encrypted");
     }

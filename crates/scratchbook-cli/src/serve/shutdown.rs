@@ -8,7 +8,7 @@ use tokio::signal::unix::{self, Signal, SignalKind};
 use tokio::sync::oneshot;
 
 use crate::args::AccessArgs;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// The signals that end the server.
 #[derive(Debug)]
@@ -42,8 +42,8 @@ impl Shutdown {
         }
     }
 
-    /// Runs the server. The first signal resolves `Stop`, the second aborts the run.
-    pub(super) async fn end<F>(mut self, run: impl FnOnce(Stop) -> F) -> Result<(), Failure>
+    /// Runs the server. The first signal resolves `StopSignal`, the second aborts the run.
+    pub(super) async fn end<F>(mut self, run: impl FnOnce(StopSignal) -> F) -> Result<(), CommandFailure>
     where
         F: Future<Output = Result<()>>,
     {
@@ -60,7 +60,7 @@ impl Shutdown {
         tokio::select! {
             biased;
             ended = running => Ok(ended?),
-            () = signals => Err(Failure::Interrupted),
+            () = signals => Err(CommandFailure::Interrupted),
         }
     }
 
@@ -123,4 +123,4 @@ pub(super) fn reload_at_hangup(server: Server) -> Result<()> {
 }
 
 /// Resolves when the server has to stop.
-pub(super) type Stop = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(super) type StopSignal = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;

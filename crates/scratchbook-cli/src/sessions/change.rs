@@ -8,13 +8,13 @@ use serde_json::json;
 use super::{full_json, metadata_only};
 use crate::address::resolve;
 use crate::args::{ExpireArgs, ForkArgs, Label, RewindArgs, UpdateArgs};
-use crate::database::Database;
-use crate::failure::{Failure, no_session};
+use crate::database::OpenDatabase;
+use crate::failure::{CommandFailure, no_session};
 use crate::output::{Format, Output, visible};
 use crate::show;
 use crate::times::time;
 
-pub(crate) async fn rewind(database: &Database, args: RewindArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn rewind(database: &OpenDatabase, args: RewindArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let (address, invocation) = args.target()?;
     let key = resolve(&address, database).await?;
     let event = database.store().rewind(&key, invocation).await?;
@@ -26,7 +26,7 @@ pub(crate) async fn rewind(database: &Database, args: RewindArgs, out: &mut Outp
     Ok(show::delta(out, &event.actions.state_delta)?)
 }
 
-pub(crate) async fn fork(database: &Database, args: ForkArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn fork(database: &OpenDatabase, args: ForkArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let key = resolve(&args.session.address()?, database).await?;
     let mut config = ForkConfig::default();
     config.at = args.at;
@@ -43,7 +43,7 @@ pub(crate) async fn fork(database: &Database, args: ForkArgs, out: &mut Output) 
     Ok(show::state(out, &session.state().to_map())?)
 }
 
-pub(crate) async fn update(database: &Database, args: UpdateArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn update(database: &OpenDatabase, args: UpdateArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let key = resolve(&args.session.address()?, database).await?;
     let mut update = SessionUpdate::default();
     update.title = args.changes.title;
@@ -63,7 +63,7 @@ pub(crate) async fn update(database: &Database, args: UpdateArgs, out: &mut Outp
     Ok(show::metadata(out, &session)?)
 }
 
-pub(crate) async fn expire(database: &Database, args: ExpireArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn expire(database: &OpenDatabase, args: ExpireArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let key = resolve(&args.session.address()?, database).await?;
     let expiry = match (args.when.span, args.when.at) {
         (Some(span), _) => Some(Expiry::After(span.0)),

@@ -7,11 +7,11 @@ use super::metadata_only;
 use crate::address::resolve;
 use crate::args::{Address, DeleteArgs};
 use crate::confirm::confirm;
-use crate::database::Database;
-use crate::failure::Failure;
+use crate::database::OpenDatabase;
+use crate::failure::CommandFailure;
 use crate::output::{Format, Output, plural, visible};
 
-pub(crate) async fn delete(database: &Database, args: DeleteArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn delete(database: &OpenDatabase, args: DeleteArgs, out: &mut Output) -> Result<(), CommandFailure> {
     // A missing session is reported but is not an error, because the result is the same.
     let (mut found, mut missing) = (Vec::new(), Vec::new());
     for (name, address) in args.addresses()? {
@@ -49,10 +49,10 @@ pub(crate) async fn delete(database: &Database, args: DeleteArgs, out: &mut Outp
 }
 
 /// Returns the session, if it exists.
-async fn find(database: &Database, address: &Address) -> Result<Option<SessionKey>, Failure> {
+async fn find(database: &OpenDatabase, address: &Address) -> Result<Option<SessionKey>, CommandFailure> {
     let key = match resolve(address, database).await {
         Ok(key) => key,
-        Err(Failure::Refused(error)) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(CommandFailure::Refused(error)) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(failure) => return Err(failure),
     };
     let exists = database.sessions.get_session(&key, &metadata_only()).await?.is_some();
@@ -64,7 +64,7 @@ fn is_whole(address: &Address, key: &SessionKey) -> bool {
     !matches!(address, Address::Beginning(_, id) if id != key.session_id())
 }
 
-fn not_whole(name: &str, key: &SessionKey) -> Failure {
+fn not_whole(name: &str, key: &SessionKey) -> CommandFailure {
     let message = format!("with --yes write whole ids: '{name}' is the beginning of {key}");
     scratchbook::Error::invalid(message).into()
 }

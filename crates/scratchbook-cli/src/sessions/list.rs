@@ -6,14 +6,14 @@ use serde_json::json;
 
 use super::summary_json;
 use crate::args::{Label, ListArgs};
-use crate::database::Database;
-use crate::failure::Failure;
+use crate::database::OpenDatabase;
+use crate::failure::CommandFailure;
 use crate::output::{DIM, Format, Output, styled, visible};
 use crate::owners::apps;
 use crate::table::{text, whole};
 use crate::times::time;
 
-pub(crate) async fn list(database: &Database, args: ListArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn list(database: &OpenDatabase, args: ListArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let mut config = ListSessionsConfig::default().with_page_size(args.limit);
     config.order =
         if args.oldest_first && !args.newest_first { ListOrder::OldestFirst } else { ListOrder::NewestFirst };
@@ -27,7 +27,12 @@ pub(crate) async fn list(database: &Database, args: ListArgs, out: &mut Output) 
     }
 }
 
-async fn of_app(database: &Database, app: &str, config: ListSessionsConfig, out: &mut Output) -> Result<(), Failure> {
+async fn of_app(
+    database: &OpenDatabase,
+    app: &str,
+    config: ListSessionsConfig,
+    out: &mut Output,
+) -> Result<(), CommandFailure> {
     let page = read(database, app, &config).await?;
     if out.format() == Format::Json {
         let sessions = page.sessions.iter().map(summary_json).collect::<Result<Vec<_>, _>>()?;
@@ -51,7 +56,7 @@ async fn of_app(database: &Database, app: &str, config: ListSessionsConfig, out:
 }
 
 /// Lists the sessions of all apps. Each is named by its address.
-async fn of_all(database: &Database, config: &ListSessionsConfig, out: &mut Output) -> Result<(), Failure> {
+async fn of_all(database: &OpenDatabase, config: &ListSessionsConfig, out: &mut Output) -> Result<(), CommandFailure> {
     let (mut sessions, mut is_cut) = (Vec::new(), false);
     for app in apps(database).await? {
         let page = read(database, &app, config).await?;
@@ -84,7 +89,11 @@ async fn of_all(database: &Database, config: &ListSessionsConfig, out: &mut Outp
 
 /// Reads a page of an app's sessions. A filtered page of the store may contain fewer sessions, so further pages are
 /// read.
-async fn read(database: &Database, app: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse, Failure> {
+async fn read(
+    database: &OpenDatabase,
+    app: &str,
+    config: &ListSessionsConfig,
+) -> Result<ListSessionsResponse, CommandFailure> {
     let (mut config, limit) = (config.clone(), config.page_size);
     let mut page = ListSessionsResponse::default();
     loop {

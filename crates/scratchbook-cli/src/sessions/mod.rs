@@ -13,9 +13,9 @@ use serde_json::{Map, Value, json};
 
 use crate::address::resolve;
 use crate::args::{CreateArgs, Label, ShowArgs};
-use crate::database::Database;
+use crate::database::OpenDatabase;
 use crate::delta;
-use crate::failure::{Failure, no_session};
+use crate::failure::{CommandFailure, no_session};
 use crate::output::{BOLD, DIM, Format, Output, styled, visible};
 use crate::show;
 use crate::times::time;
@@ -25,13 +25,13 @@ pub(crate) use delete::delete;
 pub(crate) use list::list;
 
 /// The checked arguments of `sessions create`.
-pub(crate) struct NewSession {
+pub(crate) struct SessionToCreate {
     app: String,
     user: String,
     config: CreateSessionConfig,
 }
 
-impl NewSession {
+impl SessionToCreate {
     pub(crate) fn new(args: CreateArgs) -> Result<Self, Error> {
         StateOwner::user(&args.app, &args.user)?;
         let delta = delta::read(&args.values)?;
@@ -54,8 +54,12 @@ impl NewSession {
     }
 }
 
-pub(crate) async fn create(database: &Database, creation: NewSession, out: &mut Output) -> Result<(), Failure> {
-    let NewSession { app, user, config } = creation;
+pub(crate) async fn create(
+    database: &OpenDatabase,
+    creation: SessionToCreate,
+    out: &mut Output,
+) -> Result<(), CommandFailure> {
+    let SessionToCreate { app, user, config } = creation;
     let session = database.sessions.create_session(&app, &user, config).await?;
     if out.format() == Format::Json {
         return Ok(out.json(&full_json(&session)?)?);
@@ -65,7 +69,7 @@ pub(crate) async fn create(database: &Database, creation: NewSession, out: &mut 
     Ok(show::state(out, &session.state().to_map())?)
 }
 
-pub(crate) async fn show(database: &Database, args: ShowArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn show(database: &OpenDatabase, args: ShowArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let key = resolve(&args.session.address()?, database).await?;
     let config = GetSessionConfig::default().with_num_recent_events(args.events);
     let session = database.sessions.get_session(&key, &config).await?.ok_or_else(|| no_session(&key))?;
@@ -79,7 +83,7 @@ fn metadata_only() -> GetSessionConfig {
     GetSessionConfig::state_only().without_state()
 }
 
-fn print(session: &Session, out: &mut Output) -> Result<(), Failure> {
+fn print(session: &Session, out: &mut Output) -> Result<(), CommandFailure> {
     let address = session.key().to_string();
     let updated = time(session.last_update_time());
     out.line(format_args!("{}  updated {updated}{}", styled(BOLD, visible(&address)), expiry(session)))?;
@@ -114,7 +118,7 @@ fn expiry(session: &Session) -> String {
 }
 
 /// Returns a session as JSON, including its title and labels.
-fn summary_json(session: &Session) -> Result<Value, Failure> {
+fn summary_json(session: &Session) -> Result<Value, CommandFailure> {
     let mut shown = serde_json::to_value(session).map_err(io::Error::other)?;
     shown["title"] = session.title().into();
     shown["labels"] = json!(session.labels());
@@ -123,7 +127,7 @@ fn summary_json(session: &Session) -> Result<Value, Failure> {
 
 /// Returns a session as JSON. In addition to the fields of the summary, it has the number of events, the number of each
 /// event, whether only the last events are included, and the expiry.
-fn full_json(session: &Session) -> Result<Value, Failure> {
+fn full_json(session: &Session) -> Result<Value, CommandFailure> {
     let mut shown = summary_json(session)?;
     let total = session.known_seq();
     shown["eventCount"] = total.into();

@@ -8,15 +8,15 @@ use serde_json::{Map, Value, json};
 use super::target::StateTarget;
 use crate::address::resolve;
 use crate::args::{AtArgs, BlameArgs, DiffArgs, HistoryArgs};
-use crate::database::Database;
-use crate::failure::Failure;
+use crate::database::OpenDatabase;
+use crate::failure::CommandFailure;
 use crate::failure::no_session;
 use crate::output::{Format, Output, visible};
 use crate::show;
 use crate::table::{Column, text, whole};
 use crate::times::time;
 
-pub(crate) async fn at(database: &Database, args: AtArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn at(database: &OpenDatabase, args: AtArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let key = resolve(&args.session.required()?, database).await?;
     let state = database.sessions.get_state_at(&key, args.seq).await?.to_map();
     if out.format() == Format::Json {
@@ -26,7 +26,7 @@ pub(crate) async fn at(database: &Database, args: AtArgs, out: &mut Output) -> R
     Ok(out.table([whole("KEY"), text("VALUE")], rows)?)
 }
 
-pub(crate) async fn diff(database: &Database, args: DiffArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn diff(database: &OpenDatabase, args: DiffArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let key = resolve(&args.session.required()?, database).await?;
     let diff = database.sessions.diff(&key, args.before, args.after).await?;
     if out.format() == Format::Json {
@@ -40,7 +40,11 @@ pub(crate) async fn diff(database: &Database, args: DiffArgs, out: &mut Output) 
     Ok(out.table([whole("KEY"), text("BEFORE"), text("AFTER")], rows)?)
 }
 
-pub(crate) async fn history(database: &Database, args: HistoryArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn history(
+    database: &OpenDatabase,
+    args: HistoryArgs,
+    out: &mut Output,
+) -> Result<(), CommandFailure> {
     let target = StateTarget::new(&args.owner)?;
     target.check(&args.key)?;
     let target = target.resolve(database).await?;
@@ -71,7 +75,7 @@ pub(crate) async fn history(database: &Database, args: HistoryArgs, out: &mut Ou
     Ok(out.table([written, author, session, event, text("VALUE")], rows)?)
 }
 
-pub(crate) async fn blame(database: &Database, args: BlameArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn blame(database: &OpenDatabase, args: BlameArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let key = resolve(&args.session.required()?, database).await?;
     let config = GetSessionConfig::state_only();
     let session = database.sessions.get_session(&key, &config).await?.ok_or_else(|| no_session(&key))?;

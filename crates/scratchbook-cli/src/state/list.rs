@@ -6,15 +6,15 @@ use serde_json::json;
 
 use super::target::StateTarget;
 use crate::args::ListStateArgs;
-use crate::database::Database;
-use crate::failure::Failure;
+use crate::database::OpenDatabase;
+use crate::failure::CommandFailure;
 use crate::failure::no_session;
 use crate::output::{DIM, Format, Output, styled, visible};
 use crate::shell::quoted;
 use crate::show;
 use crate::table::{text, whole};
 
-pub(crate) async fn list(database: &Database, args: ListStateArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn list(database: &OpenDatabase, args: ListStateArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let target = StateTarget::new(&args.owner)?;
     target.check(&args.prefix)?;
     let mut config = ListStateConfig::default().with_prefix(args.prefix).with_page_size(args.limit);
@@ -41,7 +41,11 @@ pub(crate) async fn list(database: &Database, args: ListStateArgs, out: &mut Out
 }
 
 /// Reads the whole merged state of a session, which the store does not return in pages.
-async fn of_session(database: &Database, key: &SessionKey, config: &ListStateConfig) -> Result<StatePage, Failure> {
+async fn of_session(
+    database: &OpenDatabase,
+    key: &SessionKey,
+    config: &ListStateConfig,
+) -> Result<StatePage, CommandFailure> {
     let session = database.sessions.get_session(key, &GetSessionConfig::state_only()).await?;
     let mut keys: Vec<_> = session.ok_or_else(|| no_session(key))?.state().to_map().into_iter().collect();
     keys.retain(|(key, _)| key.starts_with(&config.prefix) && config.after.as_ref().is_none_or(|after| key > after));

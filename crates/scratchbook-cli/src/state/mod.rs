@@ -13,9 +13,9 @@ use serde_json::{Map, Value, json};
 use crate::args::{
     Address, AddressArgs, AppendArgs, DASHES, GetArgs, IncrementArgs, MergeArgs, SetArgs, UnsetArgs, WriteOptions,
 };
-use crate::database::Database;
+use crate::database::OpenDatabase;
 use crate::delta;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::failure::no_session;
 use crate::output::{Format, Output, compact, visible};
 use crate::show;
@@ -26,7 +26,7 @@ use target::StateTarget;
 pub(crate) use history::{at, blame, diff, history};
 pub(crate) use list::list;
 
-pub(crate) async fn get(database: &Database, args: GetArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn get(database: &OpenDatabase, args: GetArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let target = StateTarget::new(&args.owner)?;
     args.keys.iter().try_for_each(|key| target.check(key))?;
     if args.raw && args.keys.len() != 1 {
@@ -56,13 +56,13 @@ pub(crate) async fn get(database: &Database, args: GetArgs, out: &mut Output) ->
 }
 
 /// The checked arguments of a command that writes.
-pub(crate) struct StateWrite {
+pub(crate) struct CheckedStateWrite {
     target: StateTarget<Address>,
     delta: StateDelta,
     author: String,
 }
 
-impl StateWrite {
+impl CheckedStateWrite {
     pub(crate) fn new(args: SetArgs) -> Result<Self, Error> {
         if args.values.assignments.is_empty() && args.values.delta.is_none() {
             let message = format!("there is nothing to set; write KEY=VALUE, or --delta. {DASHES}");
@@ -95,13 +95,17 @@ impl StateWrite {
     }
 }
 
-pub(crate) async fn set(database: &Database, change: StateWrite, out: &mut Output) -> Result<(), Failure> {
-    let StateWrite { target, delta, author } = change;
+pub(crate) async fn set(
+    database: &OpenDatabase,
+    change: CheckedStateWrite,
+    out: &mut Output,
+) -> Result<(), CommandFailure> {
+    let CheckedStateWrite { target, delta, author } = change;
     let target = target.resolve(database).await?;
     write(database, &target, delta, &author, &[], out).await
 }
 
-pub(crate) async fn unset(database: &Database, args: UnsetArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn unset(database: &OpenDatabase, args: UnsetArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let target = StateTarget::new(&args.owner)?;
     args.keys.iter().try_for_each(|key| target.check(key))?;
     let mut delta = StateDelta::new();
@@ -114,7 +118,11 @@ pub(crate) async fn unset(database: &Database, args: UnsetArgs, out: &mut Output
     write(database, &target, delta, &args.author, &missing, out).await
 }
 
-async fn read(database: &Database, target: &StateTarget, keys: &[String]) -> Result<Map<String, Value>, Failure> {
+async fn read(
+    database: &OpenDatabase,
+    target: &StateTarget,
+    keys: &[String],
+) -> Result<Map<String, Value>, CommandFailure> {
     match target {
         StateTarget::Owner(owner) => Ok(database.sessions.get_state(owner).await?),
         StateTarget::Session(key) => {
@@ -129,7 +137,7 @@ async fn read(database: &Database, target: &StateTarget, keys: &[String]) -> Res
 }
 
 /// Reads the results of operations from the log.
-async fn logged(database: &Database, owner: &StateOwner, position: u64) -> Result<StateDelta, Failure> {
+async fn logged(database: &OpenDatabase, owner: &StateOwner, position: u64) -> Result<StateDelta, CommandFailure> {
     let mut delta = StateDelta::new();
     for change in
         database.sessions.list_state_changes(owner, &ChangeQuery::After(position.saturating_sub(1)), 1).await?
@@ -143,13 +151,13 @@ async fn logged(database: &Database, owner: &StateOwner, position: u64) -> Resul
 }
 
 async fn write(
-    database: &Database,
+    database: &OpenDatabase,
     target: &StateTarget,
     delta: StateDelta,
     author: &str,
     missing: &[String],
     out: &mut Output,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     // If all keys are missing, nothing changes and there is no event.
     let (event, delta) = match target {
         _ if delta.is_empty() && !missing.is_empty() => (None, delta),

@@ -7,8 +7,8 @@ use scratchbook::{Error, Scope, SessionKey, StateDelta};
 
 use crate::address::resolve;
 use crate::args::{Address, AddressArgs};
-use crate::database::Database;
-use crate::failure::Failure;
+use crate::database::OpenDatabase;
+use crate::failure::CommandFailure;
 
 /// The owner of a state on the command line. A session is an [`Address`] until the database has been searched.
 pub(super) enum StateTarget<S = SessionKey> {
@@ -32,7 +32,7 @@ impl StateTarget<Address> {
         })
     }
 
-    pub(super) async fn resolve(self, database: &Database) -> Result<StateTarget, Failure> {
+    pub(super) async fn resolve(self, database: &OpenDatabase) -> Result<StateTarget, CommandFailure> {
         Ok(match self {
             Self::Session(address) => StateTarget::Session(resolve(&address, database).await?),
             Self::Owner(owner) => StateTarget::Owner(owner),

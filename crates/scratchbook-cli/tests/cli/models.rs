@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
-pub(crate) use server::{Answer, Recorded};
+pub(crate) use server::{ReceivedModelRequest, ScriptedAnswer};
 
 use self::server::ModelServer;
 use crate::Fixture;
@@ -19,13 +19,13 @@ mod server;
 pub(crate) const KEY: &str = "k3y-of-a-test";
 
 /// A model with recorded answers.
-pub(crate) struct Model {
+pub(crate) struct RecordedModel {
     server: ModelServer,
     _runtime: Runtime,
 }
 
-impl Model {
-    pub(crate) fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
+impl RecordedModel {
+    pub(crate) fn start(answers: impl IntoIterator<Item = ScriptedAnswer>) -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let server = runtime.block_on(ModelServer::start(answers));
         Self { server, _runtime: runtime }
@@ -35,7 +35,7 @@ impl Model {
         self.server.url()
     }
 
-    pub(crate) fn requests(&self) -> Vec<Recorded> {
+    pub(crate) fn requests(&self) -> Vec<ReceivedModelRequest> {
         self.server.requests()
     }
 
@@ -55,12 +55,12 @@ impl Model {
 }
 
 /// Returns a stream of Gemini's, as documented for `streamGenerateContent?alt=sse`: pieces of text, and then the end.
-pub(crate) fn gemini_text(pieces: &[&str]) -> Answer {
+pub(crate) fn gemini_text(pieces: &[&str]) -> ScriptedAnswer {
     gemini_parts(&pieces.iter().map(|text| json!({"text": text})).collect::<Vec<_>>())
 }
 
 /// Returns a stream of Gemini's with one part per frame, then the end.
-pub(crate) fn gemini_parts(parts: &[Value]) -> Answer {
+pub(crate) fn gemini_parts(parts: &[Value]) -> ScriptedAnswer {
     let last = parts.len() - 1;
     let frames = parts.iter().enumerate().map(|(n, part)| {
         let mut candidate = json!({"content": {"parts": [part], "role": "model"}, "index": 0});
@@ -73,19 +73,19 @@ pub(crate) fn gemini_parts(parts: &[Value]) -> Answer {
 }
 
 /// Returns a response of Gemini's without streaming.
-pub(crate) fn gemini_whole(text: &str) -> Answer {
+pub(crate) fn gemini_whole(text: &str) -> ScriptedAnswer {
     let content = json!({"parts": [{"text": text}], "role": "model"});
-    Answer::json(200, &gemini_frame(json!({"content": content, "finishReason": "STOP", "index": 0})))
+    ScriptedAnswer::json(200, &gemini_frame(json!({"content": content, "finishReason": "STOP", "index": 0})))
 }
 
 /// Returns a stream of Gemini's that sends this text and never ends.
-pub(crate) fn gemini_stuck_after(text: &str) -> Answer {
+pub(crate) fn gemini_stuck_after(text: &str) -> ScriptedAnswer {
     let candidate = json!({"content": {"parts": [{"text": text}], "role": "model"}, "index": 0});
     pieces_of([gemini_frame(candidate)]).silent_after(usize::MAX)
 }
 
 /// Returns a stream of Gemini's that calls a tool.
-pub(crate) fn gemini_call(name: &str, args: Value) -> Answer {
+pub(crate) fn gemini_call(name: &str, args: Value) -> ScriptedAnswer {
     let parts = json!([{"functionCall": {"name": name, "args": args}}]);
     let candidate = json!({"content": {"parts": parts, "role": "model"}, "finishReason": "STOP", "index": 0});
     pieces_of([gemini_frame(candidate)])
@@ -100,7 +100,7 @@ fn gemini_frame(candidate: Value) -> Value {
 }
 
 /// Returns a stream of OpenAI's chat completions with a `delta` each; the last has the finish reason.
-pub(crate) fn openai_deltas(deltas: &[Value], finish_reason: &str) -> Answer {
+pub(crate) fn openai_deltas(deltas: &[Value], finish_reason: &str) -> ScriptedAnswer {
     let chunk = |delta: &Value, reason: Value| {
         json!({
             "id": "chatcmpl-123", "object": "chat.completion.chunk", "created": 1694268190, "model": "qwen3",
@@ -111,20 +111,20 @@ pub(crate) fn openai_deltas(deltas: &[Value], finish_reason: &str) -> Answer {
     let frames: Vec<_> = frames.chain([chunk(&json!({}), finish_reason.into())]).collect();
     let mut body: String = frames.iter().map(|frame| format!("data: {frame}\n\n")).collect();
     body.push_str("data: [DONE]\n\n");
-    Answer::events(body)
+    ScriptedAnswer::events(body)
 }
 
 /// Frames of server-sent events, each in its own write.
-fn pieces_of(frames: impl IntoIterator<Item = Value>) -> Answer {
+fn pieces_of(frames: impl IntoIterator<Item = Value>) -> ScriptedAnswer {
     let frames: Vec<_> = frames.into_iter().map(|frame| format!("data: {frame}\r\n\r\n")).collect();
     let ends = frames.iter().scan(0, |end, frame| {
         *end += frame.len();
         Some(*end)
     });
-    Answer::events(frames.concat()).cut_at(ends.take(frames.len() - 1).collect::<Vec<_>>())
+    ScriptedAnswer::events(frames.concat()).cut_at(ends.take(frames.len() - 1).collect::<Vec<_>>())
 }
 
 /// Returns an error in the form of Google's APIs.
-pub(crate) fn gemini_error(status: u16, name: &str, message: &str) -> Answer {
-    Answer::json(status, &json!({"error": {"code": status, "message": message, "status": name}}))
+pub(crate) fn gemini_error(status: u16, name: &str, message: &str) -> ScriptedAnswer {
+    ScriptedAnswer::json(status, &json!({"error": {"code": status, "message": message, "status": name}}))
 }

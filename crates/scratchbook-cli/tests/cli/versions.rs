@@ -26,21 +26,21 @@ struct Builds {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Build {
+enum CommandBuild {
     Old,
     New,
 }
 
-impl Build {
+impl CommandBuild {
     fn old() -> Option<OsString> {
         env::var_os("SCRATCHBOOK_OLD_BINARY").filter(|old| !old.is_empty())
     }
 }
 
 impl Builds {
-    fn command(&self, build: Build, args: &[&str]) -> Command {
-        let mut command = match (build, Build::old()) {
-            (Build::Old, Some(old)) => Command::new(old),
+    fn command(&self, build: CommandBuild, args: &[&str]) -> Command {
+        let mut command = match (build, CommandBuild::old()) {
+            (CommandBuild::Old, Some(old)) => Command::new(old),
             _ => scratchbook(),
         };
         command.env("SCRATCHBOOK_DATABASE", &self.uri).env_remove("SCRATCHBOOK_KEYRING");
@@ -48,23 +48,23 @@ impl Builds {
         command
     }
 
-    fn run(&self, build: Build, args: &[&str]) -> Value {
+    fn run(&self, build: CommandBuild, args: &[&str]) -> Value {
         let said = text(self.command(build, &[&["--json"], args].concat()));
         serde_json::from_str(&said).unwrap_or_else(|e| panic!("{build:?} {args:?}: {e}: {said}"))
     }
 
     /// Runs a command on one session.
-    fn of(&self, build: Build, command: [&str; 2], session: &str, args: &[&str]) -> Value {
+    fn of(&self, build: CommandBuild, command: [&str; 2], session: &str, args: &[&str]) -> Value {
         self.run(build, &[&command[..], &["-a", &self.app, "-u", "alice", "-s", session], args].concat())
     }
 
     /// Returns the option with which a deletion works without a terminal. Builds that do not ask have no such option.
-    fn yes(&self, build: Build) -> &'static [&'static str] {
+    fn yes(&self, build: CommandBuild) -> &'static [&'static str] {
         let help = text(self.command(build, &["sessions", "delete", "--help"]));
         if help.contains("--yes") { &["--yes"] } else { &[] }
     }
 
-    fn serve(&self, build: Build) -> Served {
+    fn serve(&self, build: CommandBuild) -> Served {
         Served::of(self.command(build, &["--json", "serve", "--port", "0", "--log-level", "warn"]))
     }
 
@@ -88,7 +88,7 @@ impl Builds {
     }
 
     /// Returns the lines of the feed without the cursors, which differ between builds.
-    fn feed(&self, build: Build) -> Vec<Value> {
+    fn feed(&self, build: CommandBuild) -> Vec<Value> {
         let args = ["--json", "watch", "-a", &self.app, "--from", "beginning", "--until-idle"];
         let lines = text(self.command(build, &args));
         let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -102,10 +102,10 @@ impl Builds {
 
 fn share(builds: &Builds) {
     // The older build creates the tables and a session, and keeps the database open from then on.
-    builds.of(Build::Old, ["sessions", "create"], "s1", &["n=0", "user:n=0", "app:n=0"]);
-    let old = builds.serve(Build::Old);
-    builds.of(Build::New, ["sessions", "create"], "s2", &["n=0"]);
-    let new = builds.serve(Build::New);
+    builds.of(CommandBuild::Old, ["sessions", "create"], "s1", &["n=0", "user:n=0", "app:n=0"]);
+    let old = builds.serve(CommandBuild::Old);
+    builds.of(CommandBuild::New, ["sessions", "create"], "s2", &["n=0"]);
+    let new = builds.serve(CommandBuild::New);
 
     // At the same time, both count in shared sessions, and each reads what the other one writes.
     let done = AtomicBool::new(false);
@@ -138,17 +138,17 @@ fn share(builds: &Builds) {
         assert_eq!(session["state"], json!({"n": 3 * APPENDS, "user:n": 4 * APPENDS, "app:n": 4 * APPENDS}));
         assert_eq!(session["events"].as_array().unwrap().len() as u64, 3 * APPENDS);
     }
-    let verified = output(builds.command(Build::Old, &["verify", "-a", &builds.app]));
+    let verified = output(builds.command(CommandBuild::Old, &["verify", "-a", &builds.app]));
     if verified.status.success() {
         in_turns(builds, &old, &new);
-        assert_eq!(builds.feed(Build::Old), builds.feed(Build::New));
+        assert_eq!(builds.feed(CommandBuild::Old), builds.feed(CommandBuild::New));
     } else {
         // This build has migrated the tables. A process that had them open goes on, as above, but a new start is
         // refused.
         let said = String::from_utf8_lossy(&verified.stderr);
         assert!(verified.status.code() == Some(6) && said.contains("newer"), "{verified:?}");
     }
-    assert!(builds.run(Build::New, &["verify", "-a", &builds.app])["verified"]["sessions"].as_u64() >= Some(2));
+    assert!(builds.run(CommandBuild::New, &["verify", "-a", &builds.app])["verified"]["sessions"].as_u64() >= Some(2));
     for server in [old, new] {
         assert_eq!(server.end("-TERM"), Some(0));
     }
@@ -156,7 +156,7 @@ fn share(builds: &Builds) {
 
 /// Each build continues with the other's data, and both read the same.
 fn in_turns(builds: &Builds, old: &Served, new: &Served) {
-    for (first, second) in [(Build::Old, Build::New), (Build::New, Build::Old)] {
+    for (first, second) in [(CommandBuild::Old, CommandBuild::New), (CommandBuild::New, CommandBuild::Old)] {
         let fork = format!("fork-{first:?}");
         builds.of(first, ["sessions", "fork"], "s1", &["--at", "10", "--id", &fork]);
         builds.of(second, ["state", "set"], &fork, &["step=1", "user:theme=\"dark\"", "list=[1]"]);
@@ -185,7 +185,7 @@ fn in_turns(builds: &Builds, old: &Served, new: &Served) {
         }
         assert_eq!(builds.session(old, &fork)["state"]["list"], json!([1, 2]));
     }
-    for build in [Build::Old, Build::New] {
+    for build in [CommandBuild::Old, CommandBuild::New] {
         let verified = builds.run(build, &["verify", "-a", &builds.app]);
         assert_eq!(verified["verified"]["sessions"], 4, "{build:?}: {verified}");
     }

@@ -85,10 +85,10 @@ impl fmt::Display for ErrorKind {
 /// assert!(!error.is_retryable());
 /// ```
 pub struct Error {
-    inner: Box<Inner>,
+    inner: Box<ErrorFields>,
 }
 
-struct Inner {
+struct ErrorFields {
     kind: ErrorKind,
     message: String,
     source: Option<Box<dyn StdError + Send + Sync>>,
@@ -109,7 +109,7 @@ impl Error {
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = message.into();
-        let inner = Inner {
+        let inner = ErrorFields {
             kind,
             message,
             source: None,

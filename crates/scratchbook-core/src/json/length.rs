@@ -15,15 +15,15 @@ use crate::error::{Error, Result};
 
 /// Returns the length of one of our types as JSON text, in bytes, and refuses what [`to_text`](super::to_text) refuses.
 pub(crate) fn text_length(value: &(impl Serialize + ?Sized), what: &str) -> Result<u64> {
-    let mut length = Length { bytes: 0, depth: 0, strings: 0 };
+    let mut length = LengthSerializer { bytes: 0, depth: 0, strings: 0 };
     value.serialize(&mut length).map(|()| length.bytes).map_err(|failure| match failure {
-        Failure::TooDeep => Error::invalid(format!("{what} is nested deeper than {MAX_TEXT_DEPTH} levels")),
-        Failure::Other(_) => Error::internal(format!("{what} cannot be written as JSON")).with_source(failure),
+        LengthError::TooDeep => Error::invalid(format!("{what} is nested deeper than {MAX_TEXT_DEPTH} levels")),
+        LengthError::Other(_) => Error::internal(format!("{what} cannot be written as JSON")).with_source(failure),
     })
 }
 
 /// A serializer that only counts.
-struct Length {
+struct LengthSerializer {
     bytes: u64,
     depth: usize,
     /// The number of strings so far.
@@ -31,12 +31,12 @@ struct Length {
 }
 
 #[derive(Debug)]
-enum Failure {
+enum LengthError {
     TooDeep,
     Other(String),
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for LengthError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooDeep => f.write_str("too deep"),
@@ -45,39 +45,39 @@ impl fmt::Display for Failure {
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for LengthError {}
 
-impl serde::ser::Error for Failure {
+impl serde::ser::Error for LengthError {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self::Other(message.to_string())
     }
 }
 
-type Counted = Result<(), Failure>;
+type LengthResult = Result<(), LengthError>;
 
-impl Length {
-    fn add(&mut self, bytes: u64) -> Counted {
+impl LengthSerializer {
+    fn add(&mut self, bytes: u64) -> LengthResult {
         self.bytes += bytes;
         Ok(())
     }
 
-    fn integer(&mut self, magnitude: u64, sign: u64) -> Counted {
+    fn integer(&mut self, magnitude: u64, sign: u64) -> LengthResult {
         self.add(u64::from(magnitude.checked_ilog10().unwrap_or_default()) + 1 + sign)
     }
 
     /// Begins an array or an object, whose brackets are counted at once.
-    fn enter(&mut self) -> Counted {
+    fn enter(&mut self) -> LengthResult {
         self.depth += 1;
-        if self.depth > MAX_TEXT_DEPTH { Err(Failure::TooDeep) } else { self.add(2) }
+        if self.depth > MAX_TEXT_DEPTH { Err(LengthError::TooDeep) } else { self.add(2) }
     }
 
-    fn inner(&mut self) -> Result<Inner<'_>, Failure> {
+    fn inner(&mut self) -> Result<ContainerLength<'_>, LengthError> {
         self.enter()?;
-        Ok(Inner { length: self, is_empty: true, closes: 0 })
+        Ok(ContainerLength { length: self, is_empty: true, closes: 0 })
     }
 
     /// Begins an object whose only field is a variant of an enum.
-    fn variant(&mut self, name: &str) -> Counted {
+    fn variant(&mut self, name: &str) -> LengthResult {
         self.enter()?;
         self.serialize_str(name)?;
         self.add(1)
@@ -85,36 +85,36 @@ impl Length {
 }
 
 /// An array or an object.
-struct Inner<'l> {
-    length: &'l mut Length,
+struct ContainerLength<'l> {
+    length: &'l mut LengthSerializer,
     is_empty: bool,
     /// The number of enclosing objects that end together with this value.
     closes: usize,
 }
 
-impl Inner<'_> {
+impl ContainerLength<'_> {
     /// Counts the comma before an item that is not the first.
-    fn item<T: Serialize + ?Sized>(&mut self, item: &T) -> Counted {
+    fn item<T: Serialize + ?Sized>(&mut self, item: &T) -> LengthResult {
         self.length.bytes += u64::from(!self.is_empty);
         self.is_empty = false;
         item.serialize(&mut *self.length)
     }
 
-    fn name<T: Serialize + ?Sized>(&mut self, name: &T) -> Counted {
+    fn name<T: Serialize + ?Sized>(&mut self, name: &T) -> LengthResult {
         let strings = self.length.strings;
         self.item(name)?;
         if self.length.strings == strings {
-            return Err(Failure::custom("the name of a field is not a string"));
+            return Err(LengthError::custom("the name of a field is not a string"));
         }
         self.length.add(1)
     }
 
-    fn field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Counted {
+    fn field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> LengthResult {
         self.name(name)?;
         value.serialize(&mut *self.length)
     }
 
-    fn finish(self) -> Counted {
+    fn finish(self) -> LengthResult {
         self.length.depth -= 1 + self.closes;
         Ok(())
     }
@@ -149,7 +149,7 @@ fn is_plain(bytes: &[u8]) -> bool {
 
 macro_rules! integers {
     ($($name:ident: $of:ty),*) => {$(
-        fn $name(self, value: $of) -> Counted {
+        fn $name(self, value: $of) -> LengthResult {
             // The magnitude of every integer of these types fits into 64 bits.
             #[allow(unused_comparisons, reason = "some of them have no sign")]
             let sign = u64::from(value < 0);
@@ -158,66 +158,66 @@ macro_rules! integers {
     )*};
 }
 
-impl<'l> Serializer for &'l mut Length {
+impl<'l> Serializer for &'l mut LengthSerializer {
     type Ok = ();
-    type Error = Failure;
-    type SerializeSeq = Inner<'l>;
-    type SerializeTuple = Inner<'l>;
-    type SerializeTupleStruct = Inner<'l>;
-    type SerializeTupleVariant = Inner<'l>;
-    type SerializeMap = Inner<'l>;
-    type SerializeStruct = Inner<'l>;
-    type SerializeStructVariant = Inner<'l>;
+    type Error = LengthError;
+    type SerializeSeq = ContainerLength<'l>;
+    type SerializeTuple = ContainerLength<'l>;
+    type SerializeTupleStruct = ContainerLength<'l>;
+    type SerializeTupleVariant = ContainerLength<'l>;
+    type SerializeMap = ContainerLength<'l>;
+    type SerializeStruct = ContainerLength<'l>;
+    type SerializeStructVariant = ContainerLength<'l>;
 
     integers!(serialize_i8: i8, serialize_i16: i16, serialize_i32: i32, serialize_i64: i64, serialize_u8: u8,
         serialize_u16: u16, serialize_u32: u32, serialize_u64: u64);
 
-    fn serialize_bool(self, value: bool) -> Counted {
+    fn serialize_bool(self, value: bool) -> LengthResult {
         self.add(if value { 4 } else { 5 })
     }
 
-    fn serialize_f32(self, value: f32) -> Counted {
+    fn serialize_f32(self, value: f32) -> LengthResult {
         self.add(bytes_of(&value))
     }
 
-    fn serialize_f64(self, value: f64) -> Counted {
+    fn serialize_f64(self, value: f64) -> LengthResult {
         self.add(bytes_of(&value))
     }
 
-    fn serialize_char(self, value: char) -> Counted {
+    fn serialize_char(self, value: char) -> LengthResult {
         self.serialize_str(value.encode_utf8(&mut [0; 4]))
     }
 
-    fn serialize_str(self, value: &str) -> Counted {
+    fn serialize_str(self, value: &str) -> LengthResult {
         self.strings += 1;
         self.add(string(value))
     }
 
-    fn serialize_bytes(self, value: &[u8]) -> Counted {
+    fn serialize_bytes(self, value: &[u8]) -> LengthResult {
         value.serialize(self)
     }
 
-    fn serialize_none(self) -> Counted {
+    fn serialize_none(self) -> LengthResult {
         self.serialize_unit()
     }
 
-    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Counted {
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> LengthResult {
         value.serialize(self)
     }
 
-    fn serialize_unit(self) -> Counted {
+    fn serialize_unit(self) -> LengthResult {
         self.add(4)
     }
 
-    fn serialize_unit_struct(self, _: &'static str) -> Counted {
+    fn serialize_unit_struct(self, _: &'static str) -> LengthResult {
         self.serialize_unit()
     }
 
-    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Counted {
+    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> LengthResult {
         self.serialize_str(variant)
     }
 
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Counted {
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> LengthResult {
         value.serialize(self)
     }
 
@@ -227,22 +227,22 @@ impl<'l> Serializer for &'l mut Length {
         _: u32,
         variant: &'static str,
         value: &T,
-    ) -> Counted {
+    ) -> LengthResult {
         self.variant(variant)?;
         value.serialize(&mut *self)?;
         self.depth -= 1;
         Ok(())
     }
 
-    fn serialize_seq(self, _: Option<usize>) -> Result<Inner<'l>, Failure> {
+    fn serialize_seq(self, _: Option<usize>) -> Result<ContainerLength<'l>, LengthError> {
         self.inner()
     }
 
-    fn serialize_tuple(self, _: usize) -> Result<Inner<'l>, Failure> {
+    fn serialize_tuple(self, _: usize) -> Result<ContainerLength<'l>, LengthError> {
         self.inner()
     }
 
-    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Inner<'l>, Failure> {
+    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<ContainerLength<'l>, LengthError> {
         self.inner()
     }
 
@@ -252,16 +252,16 @@ impl<'l> Serializer for &'l mut Length {
         _: u32,
         variant: &'static str,
         _: usize,
-    ) -> Result<Inner<'l>, Failure> {
+    ) -> Result<ContainerLength<'l>, LengthError> {
         self.variant(variant)?;
-        Ok(Inner { closes: 1, ..self.inner()? })
+        Ok(ContainerLength { closes: 1, ..self.inner()? })
     }
 
-    fn serialize_map(self, _: Option<usize>) -> Result<Inner<'l>, Failure> {
+    fn serialize_map(self, _: Option<usize>) -> Result<ContainerLength<'l>, LengthError> {
         self.inner()
     }
 
-    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Inner<'l>, Failure> {
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<ContainerLength<'l>, LengthError> {
         self.inner()
     }
 
@@ -271,40 +271,40 @@ impl<'l> Serializer for &'l mut Length {
         _: u32,
         variant: &'static str,
         _: usize,
-    ) -> Result<Inner<'l>, Failure> {
+    ) -> Result<ContainerLength<'l>, LengthError> {
         self.variant(variant)?;
-        Ok(Inner { closes: 1, ..self.inner()? })
+        Ok(ContainerLength { closes: 1, ..self.inner()? })
     }
 }
 
-impl SerializeMap for Inner<'_> {
+impl SerializeMap for ContainerLength<'_> {
     type Ok = ();
-    type Error = Failure;
+    type Error = LengthError;
 
-    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Counted {
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> LengthResult {
         self.name(key)
     }
 
-    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Counted {
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> LengthResult {
         value.serialize(&mut *self.length)
     }
 
-    fn end(self) -> Counted {
+    fn end(self) -> LengthResult {
         self.finish()
     }
 }
 
 macro_rules! items {
     ($($of:ident: $method:ident),*) => {$(
-        impl $of for Inner<'_> {
+        impl $of for ContainerLength<'_> {
             type Ok = ();
-            type Error = Failure;
+            type Error = LengthError;
 
-            fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Counted {
+            fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> LengthResult {
                 self.item(value)
             }
 
-            fn end(self) -> Counted {
+            fn end(self) -> LengthResult {
                 self.finish()
             }
         }
@@ -313,15 +313,15 @@ macro_rules! items {
 
 macro_rules! fields {
     ($($of:ident),*) => {$(
-        impl $of for Inner<'_> {
+        impl $of for ContainerLength<'_> {
             type Ok = ();
-            type Error = Failure;
+            type Error = LengthError;
 
-            fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Counted {
+            fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> LengthResult {
                 self.field(name, value)
             }
 
-            fn end(self) -> Counted {
+            fn end(self) -> LengthResult {
                 self.finish()
             }
         }
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[derive(Serialize)]
-    enum Kind {
+    enum VariantKind {
         Unit,
         One(u8),
         Two(i8, &'static str),
@@ -381,7 +381,12 @@ mod tests {
 
     #[test]
     fn every_kind_of_value_has_the_length_of_its_text() {
-        check(&[Kind::Unit, Kind::One(255), Kind::Two(-128, "\u{8}\u{1b}"), Kind::Named { a: Some('\n'), b: () }]);
+        check(&[
+            VariantKind::Unit,
+            VariantKind::One(255),
+            VariantKind::Two(-128, "\u{8}\u{1b}"),
+            VariantKind::Named { a: Some('\n'), b: () },
+        ]);
         check(&(i64::MIN, u64::MAX, 0, 9, 10, -1, 0.1_f32, f64::NAN, f64::MIN_POSITIVE, Some(1), None::<()>));
         check(&std::collections::BTreeMap::from([("a\"", json!([{}, [], {"b": [1.0]}])), ("", json!("\u{1f4da}"))]));
     }

@@ -66,17 +66,17 @@ impl<'a> Field<'a> {
 pub fn texts<'a, const N: usize>(bytes: &'a [u8], names: [&str; N]) -> Result<[Field<'a>; N]> {
     let mut found = [const { Field::Absent }; N];
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let read = reader.deserialize_any(Object { names: &names, found: &mut found });
+    let read = reader.deserialize_any(FieldsVisitor { names: &names, found: &mut found });
     read.and_then(|()| reader.end()).map_err(|e| Error::invalid(describe(&e)))?;
     Ok(found)
 }
 
-struct Object<'f, 'n, 'a> {
+struct FieldsVisitor<'f, 'n, 'a> {
     names: &'n [&'n str],
     found: &'f mut [Field<'a>],
 }
 
-impl<'a> Visitor<'a> for Object<'_, '_, 'a> {
+impl<'a> Visitor<'a> for FieldsVisitor<'_, '_, 'a> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -86,7 +86,7 @@ impl<'a> Visitor<'a> for Object<'_, '_, 'a> {
     fn visit_map<A: MapAccess<'a>>(self, mut fields: A) -> Result<(), A::Error> {
         while let Some(place) = fields.next_key_seed(Name(self.names))? {
             match place.and_then(|place| self.found.get_mut(place)) {
-                Some(found) => *found = fields.next_value_seed(Text)?,
+                Some(found) => *found = fields.next_value_seed(TextVisitor)?,
                 None => drop(fields.next_value::<IgnoredAny>()?),
             }
         }
@@ -146,9 +146,9 @@ impl Visitor<'_> for Name<'_> {
 }
 
 /// A string as in the JSON, or an error if the value is not a string.
-struct Text;
+struct TextVisitor;
 
-impl<'a> DeserializeSeed<'a> for Text {
+impl<'a> DeserializeSeed<'a> for TextVisitor {
     type Value = Field<'a>;
 
     fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<Field<'a>, D::Error> {
@@ -156,7 +156,7 @@ impl<'a> DeserializeSeed<'a> for Text {
     }
 }
 
-impl<'a> Visitor<'a> for Text {
+impl<'a> Visitor<'a> for TextVisitor {
     type Value = Field<'a>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

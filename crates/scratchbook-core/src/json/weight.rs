@@ -43,7 +43,7 @@ pub struct Weight {
 
 /// An array or an object whose end has not been reached.
 #[derive(Clone, Copy)]
-enum Begun {
+enum OpenContainer {
     Array,
     Object,
 }
@@ -60,17 +60,17 @@ impl Weight {
                 continue;
             }
             match (begun.take(), first) {
-                (None, _) | (Some(Begun::Array), b']') => {}
-                (Some(Begun::Object), b'}') => weight.memory += EMPTY_OBJECT,
-                (Some(Begun::Array), _) => weight.memory += ARRAY,
-                (Some(Begun::Object), _) => weight.memory += OBJECT,
+                (None, _) | (Some(OpenContainer::Array), b']') => {}
+                (Some(OpenContainer::Object), b'}') => weight.memory += EMPTY_OBJECT,
+                (Some(OpenContainer::Array), _) => weight.memory += ARRAY,
+                (Some(OpenContainer::Object), _) => weight.memory += OBJECT,
             }
             match first {
                 b'[' | b'{' => {
                     weight.values += 1;
                     depth += 1;
                     weight.depth = weight.depth.max(depth);
-                    begun = Some(if first == b'[' { Begun::Array } else { Begun::Object });
+                    begun = Some(if first == b'[' { OpenContainer::Array } else { OpenContainer::Object });
                 }
                 b']' | b'}' => depth = depth.saturating_sub(1),
                 b'"' => {

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::feed::Item;
-use super::hashes::Sent;
-use super::ids::Ids;
+use super::feed::FeedItem;
+use super::hashes::SentForm;
+use super::ids::EventIds;
 use super::owned::{Origin, OwnedState};
-use super::place::Place;
+use super::place::SharedListPosition;
 use super::removal::Removed;
 use crate::error::Result;
 use crate::event::Event;
@@ -24,14 +24,14 @@ use crate::state::{Scope, ScopeMap, StateMap};
 pub(super) const CHECKPOINT_EVENTS: u64 = 256;
 
 #[derive(Debug, Default)]
-pub(super) struct App {
+pub(super) struct AppData {
     pub(super) state: OwnedState,
     pub(super) users: HashMap<Arc<str>, User>,
-    pub(super) by_update: BTreeSet<Place>,
+    pub(super) by_update: BTreeSet<SharedListPosition>,
     /// The ids of sessions, each with its user.
     by_id: BTreeSet<(Arc<str>, Arc<str>)>,
     /// The commits, by position.
-    pub(super) feed: BTreeMap<u64, Item>,
+    pub(super) feed: BTreeMap<u64, FeedItem>,
     /// The removals, by user and session; the removal of a user has an empty session.
     pub(super) removed: BTreeMap<(Arc<str>, Arc<str>), Removed>,
     /// The removals of sessions and users by position, and so by age.
@@ -44,21 +44,21 @@ pub(super) struct App {
 pub(super) struct User {
     pub(super) state: OwnedState,
     /// Boxed, so that the map moves pointers when it grows, not sessions.
-    pub(super) sessions: HashMap<Arc<str>, Box<Stored>>,
-    pub(super) by_update: BTreeSet<Place>,
-    pub(super) artifacts: BTreeMap<ArtifactName, Versions>,
+    pub(super) sessions: HashMap<Arc<str>, Box<MemorySession>>,
+    pub(super) by_update: BTreeSet<SharedListPosition>,
+    pub(super) artifacts: BTreeMap<ArtifactName, ArtifactVersions>,
     /// The positions of the user's own commits in the app's feed.
     pub(super) feed: BTreeSet<u64>,
 }
 
 /// The versions of an artifact, each with the time it was saved.
-pub(super) type Versions = Vec<(PreparedArtifact, f64)>;
+pub(super) type ArtifactVersions = Vec<(PreparedArtifact, f64)>;
 
 /// The session of an artifact, `None` for the user's, and its name.
 pub(super) type ArtifactName = (Option<Arc<str>>, String);
 
 #[derive(Debug)]
-pub(super) struct Stored {
+pub(super) struct MemorySession {
     pub(super) key: SessionKey,
     /// The state with which the fold begins: the state after event `base`, which is the last pruned event, or 0 if none
     /// was pruned.
@@ -71,7 +71,7 @@ pub(super) struct Stored {
     pub(super) written: HashMap<String, u64>,
     pub(super) events: Events,
     /// What is kept beside each event.
-    pub(super) entries: VecDeque<EventEntry>,
+    pub(super) entries: VecDeque<EventRecord>,
     /// The running hash before the first event; `None` if it is the same as in a new session.
     pub(super) start: Option<RunningHash>,
     /// The running hash up to each of the events for which it was computed.
@@ -80,7 +80,7 @@ pub(super) struct Stored {
     pub(super) bytes: u64,
     /// The state after some of the events, by number.
     pub(super) checkpoints: BTreeMap<u64, ScopeMap>,
-    pub(super) ids: Ids,
+    pub(super) ids: EventIds,
     /// Timestamps in order, each with the number of its event.
     pub(super) by_time: BTreeSet<(u64, u64)>,
     /// The times of creation and of the last update, in microseconds since 1970.
@@ -96,12 +96,12 @@ pub(super) struct Stored {
 
 /// What is kept beside an event.
 #[derive(Clone, Debug)]
-pub(super) struct EventEntry {
+pub(super) struct EventRecord {
     /// The position of the event's commit in the logs.
     pub(super) position: u64,
     /// The size of the event as JSON, in bytes.
     pub(super) bytes: u64,
-    pub(super) sent: Sent,
+    pub(super) sent: SentForm,
 }
 
 impl User {
@@ -115,7 +115,7 @@ impl User {
     }
 }
 
-impl App {
+impl AppData {
     /// Returns the app, if it or one of its users has data, and the users that have data, in no order.
     pub(super) fn owners(&self, app_name: &Arc<str>) -> Vec<StateOwner> {
         let users = self.users.iter().filter(|(_, user)| user.has_something());
@@ -140,25 +140,25 @@ impl App {
         self.state.change_all(changes.iter().filter(|change| change.scope == Scope::App), origin);
     }
 
-    pub(super) fn session(&self, key: &SessionKey) -> Option<(&User, &Stored)> {
+    pub(super) fn session(&self, key: &SessionKey) -> Option<(&User, &MemorySession)> {
         let user = self.users.get(key.user_id())?;
         Some((user, user.sessions.get(key.session_id())?.as_ref()))
     }
 
     /// Returns the users who have a session with this id, expired ones included.
-    pub(super) fn users_with(&self, session_id: &str) -> impl Iterator<Item = (&str, &Stored)> {
+    pub(super) fn users_with(&self, session_id: &str) -> impl Iterator<Item = (&str, &MemorySession)> {
         let from = (Arc::from(session_id), Arc::from(""));
         let same = self.by_id.range(from..).take_while(move |(id, _)| **id == *session_id);
         same.filter_map(|(id, user_id)| Some((user_id.as_ref(), self.users.get(user_id)?.sessions.get(id)?.as_ref())))
     }
 
     /// Adds a new session to all indexes.
-    pub(super) fn keep(&mut self, stored: Stored) {
+    pub(super) fn keep(&mut self, stored: MemorySession) {
         let (user_id, session_id) = stored.key.shared_ids();
-        let (place, position) = (Place::new(stored.micros, &stored.key), stored.created);
+        let (place, position) = (SharedListPosition::new(stored.micros, &stored.key), stored.created);
         self.by_id.insert((Arc::clone(&session_id), Arc::clone(&user_id)));
         self.by_update.insert(place.clone());
-        self.feed.insert(position, Item::Created(stored.key.clone()));
+        self.feed.insert(position, FeedItem::Created(stored.key.clone()));
         let user = self.users.entry(user_id).or_default();
         user.feed.insert(position);
         user.by_update.insert(place);
@@ -184,7 +184,7 @@ impl App {
         Some(user.sessions.len() as u64)
     }
 
-    pub(super) fn merged(&self, user: &User, stored: &Stored, query: &StateQuery) -> StateMap {
+    pub(super) fn merged(&self, user: &User, stored: &MemorySession, query: &StateQuery) -> StateMap {
         let part = |scope, values: &ScopeMap| match query.names(scope) {
             None => values.clone(),
             Some(names) => names
@@ -223,7 +223,7 @@ impl App {
     pub(super) fn remove_session(&mut self, key: &SessionKey) -> Option<u64> {
         let user = self.users.get_mut(key.user_id())?;
         let stored = user.sessions.remove(key.session_id())?;
-        let place = Place::new(stored.micros, &stored.key);
+        let place = SharedListPosition::new(stored.micros, &stored.key);
         user.by_update.remove(&place);
         user.artifacts.retain(|(session, _), _| session.as_deref() != Some(key.session_id()));
         self.by_update.remove(&place);
@@ -243,7 +243,7 @@ pub(super) fn time_order(seconds: f64) -> u64 {
     (seconds + 0.0).to_bits()
 }
 
-impl Stored {
+impl MemorySession {
     /// Returns the current session; the position is the last one assigned.
     pub(super) fn to_session(&self, state: StateMap, events: Events, position: u64) -> Session {
         Session::new(self.key.clone(), state)
@@ -277,7 +277,7 @@ impl Stored {
     }
 
     /// Returns what is kept beside an event.
-    pub(super) fn entry(&self, seq: u64) -> Option<&EventEntry> {
+    pub(super) fn entry(&self, seq: u64) -> Option<&EventRecord> {
         if seq <= self.base { None } else { self.entries.get(self.count_up_to(seq - 1)) }
     }
 
@@ -331,7 +331,7 @@ impl Stored {
     }
 }
 
-pub(super) fn owned<'a>(app: &'a App, owner: &StateOwner) -> Option<&'a OwnedState> {
+pub(super) fn owned<'a>(app: &'a AppData, owner: &StateOwner) -> Option<&'a OwnedState> {
     match owner.user_id() {
         Some(user_id) => app.users.get(user_id).map(|user| &user.state),
         None => Some(&app.state),

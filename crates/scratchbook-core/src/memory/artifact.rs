@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use super::app::{App, ArtifactName, Versions};
+use super::app::{AppData, ArtifactName, ArtifactVersions};
 use super::{InMemorySessionService, read, write};
 use crate::artifact::{ArtifactService, ArtifactVersion, check_filename};
 use crate::content::Part;
@@ -24,7 +24,12 @@ fn artifact_name(session: &SessionKey, filename: &str) -> Result<ArtifactName> {
 
 impl InMemorySessionService {
     /// Returns the versions of an artifact; none if its session has expired.
-    fn versions<'a>(&self, app: &'a App, session: &SessionKey, name: &ArtifactName) -> Option<&'a Versions> {
+    fn versions<'a>(
+        &self,
+        app: &'a AppData,
+        session: &SessionKey,
+        name: &ArtifactName,
+    ) -> Option<&'a ArtifactVersions> {
         let is_gone = name.0.is_some() && self.has_expired(app, session);
         app.users.get(session.user_id()).filter(|_| !is_gone)?.artifacts.get(name)
     }

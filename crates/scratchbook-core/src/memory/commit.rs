@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::app::{App, CHECKPOINT_EVENTS, EventEntry, Stored, time_order};
-use super::feed::Item;
-use super::hashes::Sent;
+use super::app::{AppData, CHECKPOINT_EVENTS, EventRecord, MemorySession, time_order};
+use super::feed::FeedItem;
+use super::hashes::SentForm;
 use super::owned::Origin;
-use super::place::Place;
+use super::place::SharedListPosition;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::plan::commit::{Prepared, key_changes, replay_of};
@@ -19,26 +19,33 @@ use crate::session::{
 use crate::state::{Change, Scope, StateDelta, change_scope};
 
 /// An event whose commit needs no stored value.
-pub(super) struct Write {
+pub(super) struct EventWrite {
     event: Event,
-    sent: Sent,
+    sent: SentForm,
     bytes: u64,
     micros: i64,
     update: Option<Box<PreparedUpdate>>,
     shared_keys: SharedKeys,
 }
 
-impl From<UnwrittenEvent> for Write {
+impl From<UnwrittenEvent> for EventWrite {
     fn from(unwritten: UnwrittenEvent) -> Self {
         let UnwrittenEvent { event, completed, bytes, micros } = unwritten;
-        Self { event, sent: Sent::AsStored(completed), bytes, micros, update: None, shared_keys: SharedKeys::Written }
+        Self {
+            event,
+            sent: SentForm::AsStored(completed),
+            bytes,
+            micros,
+            update: None,
+            shared_keys: SharedKeys::Written,
+        }
     }
 }
 
-impl From<Prepared> for Write {
+impl From<Prepared> for EventWrite {
     fn from(prepared: Prepared) -> Self {
         let Prepared { event, text, hash, micros, update, .. } = prepared;
-        let (sent, bytes) = (Sent::Hash(Arc::new(hash)), text.len() as u64);
+        let (sent, bytes) = (SentForm::Hash(Arc::new(hash)), text.len() as u64);
         Self { event, sent, bytes, micros, update, shared_keys: SharedKeys::Written }
     }
 }
@@ -51,7 +58,7 @@ pub(super) fn is_plain(event: &Event, options: &AppendOptions) -> bool {
         && !event.actions.state_delta.has_operations()
 }
 
-impl App {
+impl AppData {
     /// Commits a prepared event to an existing session. The caller has checked that the session has not expired.
     /// `next_position` is called only if the event is stored.
     pub(super) fn append(
@@ -72,14 +79,14 @@ impl App {
             false => self.resolve(key, &prepared, options)?,
         };
         let limits = prepared.limits;
-        self.commit(key, Write { shared_keys, ..prepared.into() }, &limits, || i64::MIN, next_position)
+        self.commit(key, EventWrite { shared_keys, ..prepared.into() }, &limits, || i64::MIN, next_position)
     }
 
     /// Commits an event that needs no stored value to a session that has not expired.
     pub(super) fn commit(
         &mut self,
         key: &SessionKey,
-        write: Write,
+        write: EventWrite,
         limits: &Limits,
         now: impl FnOnce() -> i64,
         next_position: impl FnOnce() -> u64,
@@ -91,7 +98,7 @@ impl App {
         if let Some(committed) = stored.replayed(id_hash, id, || Ok(write.sent.hashes(&write.event)?.1))? {
             return Ok(committed);
         }
-        let Write { mut event, sent, bytes, micros, update, shared_keys } = write;
+        let EventWrite { mut event, sent, bytes, micros, update, shared_keys } = write;
         let seq = stored.last() + 1;
         limits.check_seq(seq)?;
         let delta = &event.actions.state_delta;
@@ -125,15 +132,16 @@ impl App {
         stored.ids.insert(id_hash, seq);
         stored.by_time.insert((time_order(time), seq));
         stored.events.push_back(Arc::clone(&event));
-        stored.entries.push_back(EventEntry { position, bytes, sent });
+        stored.entries.push_back(EventRecord { position, bytes, sent });
         stored.bytes += bytes;
         if seq.is_multiple_of(CHECKPOINT_EVENTS) {
             stored.checkpoints.insert(seq, stored.state.clone());
         }
         user.feed.insert(position);
-        self.feed.insert(position, Item::Event(stored.key.clone(), seq));
+        self.feed.insert(position, FeedItem::Event(stored.key.clone(), seq));
         if micros != stored.micros {
-            let (before, after) = (Place::new(stored.micros, &stored.key), Place::new(micros, &stored.key));
+            let (before, after) =
+                (SharedListPosition::new(stored.micros, &stored.key), SharedListPosition::new(micros, &stored.key));
             for places in [&mut user.by_update, &mut self.by_update] {
                 places.remove(&before);
                 places.insert(after.clone());
@@ -144,7 +152,7 @@ impl App {
     }
 }
 
-impl Stored {
+impl MemorySession {
     /// Returns the event with this id, if there is one. Fails if the hash of the event that was sent now, which `sent`
     /// returns, differs from the stored event's.
     fn replayed(&self, id_hash: u64, id: &str, sent: impl FnOnce() -> Result<[u8; 32]>) -> Result<Option<Committed>> {

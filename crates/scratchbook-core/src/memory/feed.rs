@@ -1,6 +1,6 @@
 //! The feeds of an app and of its users. The caller holds the app's lock.
 
-use super::app::{App, owned};
+use super::app::{AppData, owned};
 use super::owned::Logged;
 use super::to_map;
 use crate::error::Result;
@@ -11,7 +11,7 @@ use crate::session::{FeedCommit, FeedPage, FeedStart, PAGE_BYTES, Removal, Sessi
 
 /// A commit at a position.
 #[derive(Debug)]
-pub(super) enum Item {
+pub(super) enum FeedItem {
     /// An event with its number.
     Event(SessionKey, u64),
     /// The creation of a session, perhaps with keys of its user and its app.
@@ -22,7 +22,7 @@ pub(super) enum Item {
     Removed(Removal),
 }
 
-impl Item {
+impl FeedItem {
     pub(super) fn user_id(&self) -> Option<&str> {
         match self {
             Self::Event(key, _) | Self::Created(key) => Some(key.user_id()),
@@ -32,7 +32,7 @@ impl Item {
     }
 }
 
-impl App {
+impl AppData {
     pub(super) fn feed_page(
         &self,
         feed: &Feed,
@@ -43,7 +43,7 @@ impl App {
     ) -> Result<FeedPage> {
         let after = feed.start_since(start, last, self.let_go)?;
         let limit = limit.clamp(1, 1000);
-        let commits = |(position, item): (&u64, &Item)| {
+        let commits = |(position, item): (&u64, &FeedItem)| {
             let position = *position;
             self.commits_of(position, item, owner).into_iter().map(move |commit| (position, commit))
         };
@@ -70,19 +70,19 @@ impl App {
     }
 
     /// Returns the entries of a commit that an owner's feed shows.
-    fn commits_of(&self, position: u64, item: &Item, of: &StateOwner) -> Vec<FeedCommit> {
+    fn commits_of(&self, position: u64, item: &FeedItem, of: &StateOwner) -> Vec<FeedCommit> {
         let is_of = |user_id: Option<&str>| of.user_id().is_none() || of.user_id() == user_id;
         match item {
-            Item::Event(key, seq) if is_of(Some(key.user_id())) => {
+            FeedItem::Event(key, seq) if is_of(Some(key.user_id())) => {
                 let event = self.session(key).and_then(|(_, stored)| stored.event(*seq));
                 let event = event.map(|event| FeedCommit::Event { session: key.clone(), event: event.clone() });
                 event.into_iter().collect()
             }
-            Item::State(owner) if is_of(owner.user_id()) => {
+            FeedItem::State(owner) if is_of(owner.user_id()) => {
                 self.changes_at(position, owner.clone()).into_iter().collect()
             }
-            Item::Removed(removal) if is_of(removal.user.user_id()) => vec![FeedCommit::Removed(removal.clone())],
-            Item::Created(key) => {
+            FeedItem::Removed(removal) if is_of(removal.user.user_id()) => vec![FeedCommit::Removed(removal.clone())],
+            FeedItem::Created(key) => {
                 let mut commits = Vec::new();
                 if is_of(Some(key.user_id())) {
                     commits.extend(self.changes_at(position, key.user()));
@@ -103,14 +103,14 @@ impl App {
     /// events, which stay.
     pub(super) fn leave_feed(&mut self, key: &SessionKey, positions: impl IntoIterator<Item = u64>) {
         for position in positions {
-            if matches!(self.feed.get(&position), Some(Item::Event(of, _)) if of == key) {
+            if matches!(self.feed.get(&position), Some(FeedItem::Event(of, _)) if of == key) {
                 self.drop_from_feed(key.user_id(), position);
             }
         }
     }
 
     /// Adds a commit to the feeds that show it.
-    pub(super) fn enter_feed(&mut self, position: u64, item: Item) {
+    pub(super) fn enter_feed(&mut self, position: u64, item: FeedItem) {
         if let Some(user_id) = item.user_id() {
             self.user(user_id).feed.insert(position);
         }

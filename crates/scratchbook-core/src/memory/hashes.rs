@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::app::{EventEntry, Stored};
+use super::app::{EventRecord, MemorySession};
 use crate::error::Result;
 use crate::event::Event;
 use crate::json;
@@ -12,14 +12,14 @@ use crate::session::{EventHash, EventHashes, RunningHash};
 
 /// How an event was sent. A retry is recognized by this.
 #[derive(Clone, Debug)]
-pub(super) enum Sent {
+pub(super) enum SentForm {
     /// The event is stored as it was sent, except for what the store has set.
     AsStored(Completed),
     /// The hash of what was sent, for an event with operations or with an update of its session.
     Hash(Arc<[u8; 32]>),
 }
 
-impl Sent {
+impl SentForm {
     /// Returns the SHA-256 of the stored event's text, and the hash of the event as it was sent.
     pub(super) fn hashes(&self, event: &Event) -> Result<([u8; 32], [u8; 32])> {
         use sha2::Digest;
@@ -34,7 +34,7 @@ impl Sent {
     }
 }
 
-impl Stored {
+impl MemorySession {
     /// Continues the running hash by at most this many events; returns whether the hash now includes the last event.
     pub(super) fn hash_events(&mut self, most: usize) -> Result<bool> {
         let from = self.running.len();
@@ -61,7 +61,7 @@ impl Stored {
         let from = self.count_up_to(after);
         let events = self.events.slice(from, self.events.len().min(from.saturating_add(limit)));
         let kept = self.entries.range(from..).zip(self.running.range(from..));
-        let hashes = events.iter().zip(kept).map(|(event, (EventEntry { sent, .. }, running))| {
+        let hashes = events.iter().zip(kept).map(|(event, (EventRecord { sent, .. }, running))| {
             let (text, sent) = sent.hashes(event)?;
             Ok(EventHash::new(event.seq.unwrap_or_default(), sent.to_vec(), text, Some(*running)))
         });

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Map;
 
-use super::app::{App, Stored, User};
-use super::ids::Ids;
+use super::app::{AppData, MemorySession, User};
+use super::ids::EventIds;
 use super::owned::OwnedState;
 use crate::error::{Error, KeyWriter, Result};
 use crate::plan::fork::{check_event_number, log_pruned};
@@ -17,15 +17,15 @@ use crate::session::{Events, ListStateConfig, SessionKey, StatePage, no_session}
 use crate::state::{Scope, ScopeMap, StateMap, change_scope};
 use crate::store::taken;
 
-impl App {
-    pub(super) fn state_at(&self, user: &User, stored: &Stored, seq: u64) -> Result<StateMap> {
+impl AppData {
+    pub(super) fn state_at(&self, user: &User, stored: &MemorySession, seq: u64) -> Result<StateMap> {
         check_event_number(&stored.key, seq, stored.base, stored.last())?;
         let position = stored.position_at(seq);
         let shared = |state: &OwnedState| state.at(position).ok_or_else(|| log_pruned(&stored.key, seq));
         Ok(StateMap::new(stored.state_at(seq), shared(&user.state)?, shared(&self.state)?))
     }
 
-    pub(super) fn blame(&self, user: &User, stored: &Stored) -> BTreeMap<String, KeyWriter> {
+    pub(super) fn blame(&self, user: &User, stored: &MemorySession) -> BTreeMap<String, KeyWriter> {
         let key = &stored.key;
         let own = stored.state.iter().map(|(name, _)| {
             let seq = stored.written.get(name.as_ref()).copied().unwrap_or_default();
@@ -77,7 +77,7 @@ impl App {
     }
 }
 
-impl Stored {
+impl MemorySession {
     /// Creates a session without events.
     pub(super) fn new(key: &SessionKey, initial: ScopeMap, position: u64, micros: i64) -> Self {
         Self {
@@ -93,7 +93,7 @@ impl Stored {
             events: Events::default(),
             entries: VecDeque::new(),
             checkpoints: BTreeMap::new(),
-            ids: Ids::default(),
+            ids: EventIds::default(),
             by_time: BTreeSet::new(),
             made: micros,
             micros,
@@ -155,7 +155,7 @@ impl Stored {
             state,
             written,
             checkpoints: self.checkpoints.range(..=at).map(|(seq, state)| (*seq, state.clone())).collect(),
-            ids: Ids::of(&events),
+            ids: EventIds::of(&events),
             by_time: self.by_time.iter().filter(|(_, seq)| *seq <= at).copied().collect(),
             made: created,
             micros: micros.map_or(created, crate::session::micros_of_seconds),

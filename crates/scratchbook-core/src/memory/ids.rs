@@ -11,13 +11,13 @@ use crate::session::Events;
 /// The map holds hashes and no ids, so it is small, and growing it reads no event. Its hash function has random keys, so
 /// nobody can choose ids with equal hashes; the few events with an equal hash are kept in a list.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ids<S = RandomState> {
+pub(super) struct EventIds<S = RandomState> {
     hasher: S,
     first: HashMap<u64, u64, BuildHasherDefault<Unchanged>>,
     others: Vec<u64>,
 }
 
-impl Ids {
+impl EventIds {
     /// Returns the ids of a session with these events.
     pub(super) fn of(events: &Events) -> Self {
         let mut ids = Self::default();
@@ -26,7 +26,7 @@ impl Ids {
     }
 }
 
-impl<S: BuildHasher> Ids<S> {
+impl<S: BuildHasher> EventIds<S> {
     /// Returns the hash of an id, for the other functions.
     pub(super) fn hash(&self, id: &str) -> u64 {
         self.hasher.hash_one(id)
@@ -92,8 +92,8 @@ mod tests {
 
     #[test]
     fn events_whose_ids_have_equal_hashes_are_all_found() {
-        let mut ids = Ids::<Equal>::default();
-        let found = |ids: &Ids<Equal>| {
+        let mut ids = EventIds::<Equal>::default();
+        let found = |ids: &EventIds<Equal>| {
             let mut found: Vec<_> = ids.candidates(ids.hash("any")).collect();
             found.sort_unstable();
             found

@@ -26,11 +26,11 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use self::app::{App, Stored, User, owned};
+use self::app::{AppData, MemorySession, User, owned};
 use self::commit::is_plain;
-use self::feed::Item;
+use self::feed::FeedItem;
 use self::owned::{Logged, Origin};
-use self::place::Place;
+use self::place::SharedListPosition;
 use crate::environment::{Environment, SystemEnvironment};
 use crate::error::{Error, KeyWriter, Result};
 use crate::event::Event;
@@ -41,7 +41,7 @@ use crate::plan::limits::Limits;
 use crate::plan::locate::{LocateQuery, taken_within};
 use crate::plan::query::{EventQuery, ListQuery, StateQuery};
 use crate::plan::quota::{QuotaStore, Quotas, reserve_bytes, reserve_event, reserve_fork, reserve_session};
-use crate::plan::room::{Room, Users, bytes_of_values};
+use crate::plan::room::{CountedUsers, Room, bytes_of_values};
 use crate::plan::running_hash::HASHED_AT_ONCE;
 use crate::plan::sent::prepare_unwritten;
 use crate::plan::update::{prepare_append, prepare_update};
@@ -75,7 +75,7 @@ pub struct InMemorySessionService {
     environment: Arc<dyn Environment>,
     limits: Limits,
     quotas: Quotas,
-    apps: RwLock<HashMap<String, Arc<RwLock<App>>>>,
+    apps: RwLock<HashMap<String, Arc<RwLock<AppData>>>>,
     position: AtomicU64,
     closed: AtomicBool,
     /// Distinguishes cursors of its feeds from those of other stores.
@@ -121,13 +121,13 @@ impl InMemorySessionService {
 
     /// Returns the app, if anything was ever written to it. A lock that was poisoned by a panic elsewhere is ignored:
     /// no commit can panic halfway, so the data is consistent.
-    fn app(&self, app_name: &str) -> Result<Option<Arc<RwLock<App>>>> {
+    fn app(&self, app_name: &str) -> Result<Option<Arc<RwLock<AppData>>>> {
         self.check_open()?;
         Ok(self.apps.read().unwrap_or_else(PoisonError::into_inner).get(app_name).cloned())
     }
 
     /// Returns all apps to which anything was ever written.
-    fn all_apps(&self) -> Result<HashMap<String, Arc<RwLock<App>>>> {
+    fn all_apps(&self) -> Result<HashMap<String, Arc<RwLock<AppData>>>> {
         self.check_open()?;
         Ok(self.apps.read().unwrap_or_else(PoisonError::into_inner).clone())
     }
@@ -136,7 +136,7 @@ impl InMemorySessionService {
         if self.closed.load(Ordering::Acquire) { Err(closed()) } else { Ok(()) }
     }
 
-    fn app_or_new(&self, app_name: &str) -> Result<Arc<RwLock<App>>> {
+    fn app_or_new(&self, app_name: &str) -> Result<Arc<RwLock<AppData>>> {
         if let Some(app) = self.app(app_name)? {
             return Ok(app);
         }
@@ -158,14 +158,14 @@ impl InMemorySessionService {
     }
 
     /// Deletes an expired session before it is written to.
-    fn drop_expired(&self, app: &mut App, key: &SessionKey) {
+    fn drop_expired(&self, app: &mut AppData, key: &SessionKey) {
         if self.has_expired(app, key) {
             self.remove(app, key, RemovalKind::Expired);
         }
     }
 
     /// Removes a session, if it exists.
-    fn remove(&self, app: &mut App, key: &SessionKey, kind: RemovalKind) {
+    fn remove(&self, app: &mut AppData, key: &SessionKey, kind: RemovalKind) {
         if let Some(last) = app.remove_session(key) {
             let removal = Removal::of_session(kind, key.clone(), last, self.environment.now());
             app.record(self.next_position(), removal);
@@ -173,19 +173,19 @@ impl InMemorySessionService {
     }
 
     /// Whether a session exists and has expired.
-    fn has_expired(&self, app: &App, key: &SessionKey) -> bool {
+    fn has_expired(&self, app: &AppData, key: &SessionKey) -> bool {
         app.session(key).is_some_and(|(_, stored)| stored.is_expired(|| self.now_micros()))
     }
 
     /// Returns the users who have an unexpired session with this id.
-    fn live_users_with<'a>(&self, app: &'a App, session_id: &str) -> impl Iterator<Item = &'a str> {
+    fn live_users_with<'a>(&self, app: &'a AppData, session_id: &str) -> impl Iterator<Item = &'a str> {
         let now = std::cell::OnceCell::new();
-        let live = move |stored: &Stored| !stored.is_expired(|| *now.get_or_init(|| self.now_micros()));
+        let live = move |stored: &MemorySession| !stored.is_expired(|| *now.get_or_init(|| self.now_micros()));
         app.users_with(session_id).filter(move |(_, stored)| live(stored)).map(|(user_id, _)| user_id)
     }
 
     /// Returns a session for reading, unless it has expired.
-    fn live<'a>(&self, app: &'a App, key: &SessionKey) -> Option<(&'a User, &'a Stored)> {
+    fn live<'a>(&self, app: &'a AppData, key: &SessionKey) -> Option<(&'a User, &'a MemorySession)> {
         app.session(key).filter(|(_, stored)| !stored.is_expired(|| self.now_micros()))
     }
 }
@@ -194,11 +194,11 @@ fn to_map(values: &ScopeMap) -> Map<String, Value> {
     values.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect()
 }
 
-fn read(app: &RwLock<App>) -> RwLockReadGuard<'_, App> {
+fn read(app: &RwLock<AppData>) -> RwLockReadGuard<'_, AppData> {
     app.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn write(app: &RwLock<App>) -> RwLockWriteGuard<'_, App> {
+fn write(app: &RwLock<AppData>) -> RwLockWriteGuard<'_, AppData> {
     app.write().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -231,7 +231,8 @@ impl SessionService for InMemorySessionService {
         let initial: ScopeMap = initial.map(|(name, value)| (Arc::from(name), Arc::new(value))).collect();
         let position = self.next_position();
         let (expires, metadata) = (prepared.expires, prepared.metadata.into());
-        let stored = Stored { expires, metadata, ..Stored::new(&key, initial, position, prepared.created) };
+        let stored =
+            MemorySession { expires, metadata, ..MemorySession::new(&key, initial, position, prepared.created) };
         app.keep(stored);
         let origin = Origin {
             position,
@@ -315,20 +316,22 @@ impl SessionService for InMemorySessionService {
                 None => return Ok(ListSessionsResponse::default()),
             },
         };
-        let (now, after) =
-            (self.now_micros(), query.after.as_ref().map_or(Unbounded, |after| Excluded(Place::from(after))));
-        let places: &mut (dyn Iterator<Item = &Place> + Send) = match query.order {
+        let (now, after) = (
+            self.now_micros(),
+            query.after.as_ref().map_or(Unbounded, |after| Excluded(SharedListPosition::from(after))),
+        );
+        let places: &mut (dyn Iterator<Item = &SharedListPosition> + Send) = match query.order {
             ListOrder::OldestFirst => &mut order.range((after, Unbounded)),
             ListOrder::NewestFirst => &mut order.range((Unbounded, after)).rev(),
         };
-        let stored = |place: &Place| {
+        let stored = |place: &SharedListPosition| {
             let user = app.users.get(&place.user_id)?;
             let stored = user.sessions.get(&place.session_id)?;
             (!stored.is_expired(|| now)).then_some((user, stored))
         };
         let live = places.filter_map(|place| Some((place.to_position(), stored(place)?)));
         let (page, token) = query.pick(live, |(_, stored)| &stored.metadata);
-        let mut users = Users::default();
+        let mut users = CountedUsers::default();
         let (page, token) = query.fit(page, token, |place, (user, stored)| {
             let of_user = if users.counts(&place.user_id) { bytes_of_values(&user.state.values) } else { 0 };
             of_user + bytes_of_values(&stored.state) + stored.metadata.bytes()
@@ -416,7 +419,7 @@ impl SessionService for InMemorySessionService {
         let position = self.next_position();
         let origin = Origin { position, session: None, event_id: "", author: &author, time };
         app.change_shared(owner.user_id().unwrap_or_default(), &changes, &origin);
-        app.enter_feed(position, Item::State(owner.clone()));
+        app.enter_feed(position, FeedItem::State(owner.clone()));
         self.notifier.notify_owner(owner);
         Ok(position)
     }

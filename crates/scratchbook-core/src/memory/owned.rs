@@ -14,7 +14,7 @@ use crate::state::{Change, ScopeMap};
 pub(super) struct OwnedState {
     pub(super) values: ScopeMap,
     /// Every key ever written.
-    pub(super) versions: HashMap<Arc<str>, Version>,
+    pub(super) versions: HashMap<Arc<str>, KeyVersion>,
     pub(super) log: Vec<Logged>,
     /// The log was pruned below this position.
     pub(super) pruned: u64,
@@ -22,7 +22,7 @@ pub(super) struct OwnedState {
 
 /// The version of a key.
 #[derive(Debug)]
-pub(super) struct Version {
+pub(super) struct KeyVersion {
     /// The key's name, shared with the log.
     name: Arc<str>,
     version: u64,
@@ -68,7 +68,7 @@ impl OwnedState {
             }
             None => {
                 let name: Arc<str> = name.into();
-                let new = Version { name: Arc::clone(&name), version: 1, position: origin.position };
+                let new = KeyVersion { name: Arc::clone(&name), version: 1, position: origin.position };
                 self.versions.insert(Arc::clone(&name), new);
                 (name, 1)
             }

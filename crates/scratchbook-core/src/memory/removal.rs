@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::app::{App, User};
-use super::feed::Item;
+use super::app::{AppData, User};
+use super::feed::FeedItem;
 use crate::session::{Removal, RemovalKind};
 
 /// The positions in the feed at which a session or a user was removed, and at which a session's events were pruned.
@@ -13,7 +13,7 @@ pub(super) struct Removed {
     events: Option<u64>,
 }
 
-impl App {
+impl AppData {
     /// Adds a removal to the feed. It replaces earlier ones of its address; a pruning replaces only a pruning.
     pub(super) fn record(&mut self, position: u64, removal: Removal) {
         let Some(user_id) = removal.user.user_id().map(Arc::<str>::from) else {
@@ -33,7 +33,7 @@ impl App {
         if removal.kind != RemovalKind::Pruned {
             self.removed_at.insert(position, address);
         }
-        self.enter_feed(position, Item::Removed(removal));
+        self.enter_feed(position, FeedItem::Removed(removal));
     }
 
     /// Drops the removals of a user's sessions; returns how many sessions they concerned.
@@ -61,7 +61,7 @@ impl App {
             && let Some((&position, address)) = self.removed_at.first_key_value()
         {
             let address = address.clone();
-            if matches!(self.feed.get(&position), Some(Item::Removed(removal)) if removal.time >= before) {
+            if matches!(self.feed.get(&position), Some(FeedItem::Removed(removal)) if removal.time >= before) {
                 break;
             }
             self.removed_at.remove(&position);
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn what_is_old_enough_goes_and_its_user_with_it() {
-        let mut app = App::default();
+        let mut app = AppData::default();
         for (position, user, time) in [(1, "alice", 10.0), (2, "bob", 11.0), (3, "bob", 30.0), (4, "carol", 12.0)] {
             let key = SessionKey::new("app", user, &format!("s{position}")).unwrap();
             app.record(position, Removal::of_session(RemovalKind::Deleted, key, 1, time));

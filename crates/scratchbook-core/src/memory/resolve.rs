@@ -1,6 +1,6 @@
 //! Resolves writes that depend on stored values. The caller holds the app's lock.
 
-use super::app::{App, Stored};
+use super::app::{AppData, MemorySession};
 use super::owned::OwnedState;
 use crate::error::{Error, KeyWriter, Result};
 use crate::plan::commit::{KeyChange, Prepared, PreparedSession, PreparedState};
@@ -8,7 +8,7 @@ use crate::plan::resolve::{Found, Refusal, WrittenKey};
 use crate::session::{AppendOptions, SessionKey, StateOwner, event_writer, no_session};
 use crate::state::Scope;
 
-impl App {
+impl AppData {
     /// Applies an event's operations, or refuses it.
     pub(super) fn resolve(&self, key: &SessionKey, prepared: &Prepared, options: &AppendOptions) -> Result<Prepared> {
         let (_, stored) = self.session(key).ok_or_else(|| no_session(key))?;
@@ -66,7 +66,7 @@ impl App {
         }
     }
 
-    fn refused(&self, refusal: Refusal, user_id: &str, session: Option<(&SessionKey, &Stored)>) -> Error {
+    fn refused(&self, refusal: Refusal, user_id: &str, session: Option<(&SessionKey, &MemorySession)>) -> Error {
         let writer = |written: &WrittenKey| match written.scope {
             Scope::Session => session.and_then(|(key, stored)| stored.writer(key, written.place)),
             scope => self.owned_by(user_id, scope)?.writer(written),
@@ -76,7 +76,7 @@ impl App {
     }
 }
 
-impl Stored {
+impl MemorySession {
     fn find(&self, found: &mut Found, name: &str) {
         let value = self.state.get(name).map(|value| value.as_ref().clone());
         found.insert(Scope::Session, name, value, self.written.get(name).copied().unwrap_or_default());

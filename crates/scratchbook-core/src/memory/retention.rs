@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::app::{App, Stored, time_order};
+use super::app::{AppData, MemorySession, time_order};
 use super::history::initial_bytes;
 use super::owned::OwnedState;
 use crate::error::Result;
 use crate::session::{SessionKey, StateOwner};
 
-impl App {
-    pub(super) fn session_mut(&mut self, key: &SessionKey) -> Option<&mut Stored> {
+impl AppData {
+    pub(super) fn session_mut(&mut self, key: &SessionKey) -> Option<&mut MemorySession> {
         self.users.get_mut(key.user_id())?.sessions.get_mut(key.session_id()).map(Box::as_mut)
     }
 
@@ -40,7 +40,7 @@ impl App {
     }
 }
 
-impl Stored {
+impl MemorySession {
     /// Removes the oldest events and returns their positions.
     fn prune(&mut self, before: u64, limit: usize) -> Result<Vec<u64>> {
         let count = self.count_up_to(before.saturating_sub(1)).min(limit);

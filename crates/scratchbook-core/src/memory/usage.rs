@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::app::{User, Versions};
+use super::app::{ArtifactVersions, User};
 use super::{InMemorySessionService, read, write};
 use crate::error::Result;
 use crate::plan::quota::{QuotaStore, Quotas};
@@ -69,6 +69,6 @@ fn of_user(user: &User) -> Usage {
     sessions.chain(user.artifacts.values().map(of_versions)).fold(Usage::default(), Usage::plus)
 }
 
-fn of_versions(versions: &Versions) -> Usage {
+fn of_versions(versions: &ArtifactVersions) -> Usage {
     versions.iter().map(|(prepared, _)| Usage::artifact(prepared.bytes)).fold(Usage::default(), Usage::plus)
 }

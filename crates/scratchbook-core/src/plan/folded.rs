@@ -29,7 +29,7 @@ pub struct Folded {
 
 /// The part of an event that is folded.
 #[derive(Deserialize)]
-struct Written {
+struct WrittenActions {
     #[serde(default)]
     actions: Actions,
 }
@@ -55,7 +55,7 @@ impl Folded {
 
     /// Folds in the next event, given as text.
     pub fn apply(&mut self, seq: u64, text: &str, key: &SessionKey) -> Result<()> {
-        let event: Written = rows::json(text, || format!("the event {seq} of {key}"))?;
+        let event: WrittenActions = rows::json(text, || format!("the event {seq} of {key}"))?;
         apply_own(&mut self.keys, seq, &event.actions.state_delta);
         self.seq = seq;
         self.bytes += text.len();

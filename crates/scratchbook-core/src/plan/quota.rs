@@ -71,18 +71,18 @@ struct Quota {
 }
 
 /// A part of a quota: its name, its limit, and how to get its amount.
-type Part = (&'static str, Option<u64>, fn(Usage) -> u64);
+type QuotaPart = (&'static str, Option<u64>, fn(Usage) -> u64);
 
 /// The total of an owner.
 #[derive(Debug, Default)]
 struct Total {
-    state: Mutex<State>,
+    state: Mutex<QuotaState>,
     /// Held by the call that reads the total.
     reading: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QuotaState {
     /// The total as read plus the writes since; `None` if it is unknown.
     cached: Option<CachedUsage>,
     /// Writes in progress.
@@ -361,13 +361,13 @@ impl Total {
         Ok(())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QuotaState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Quota {
-    fn parts(self) -> [Part; 3] {
+    fn parts(self) -> [QuotaPart; 3] {
         [
             ("bytes", self.bytes, |usage| usage.bytes),
             ("sessions", self.sessions, |usage| usage.sessions),

@@ -19,7 +19,7 @@ use crate::store::Store;
 const PAGE: usize = 500;
 
 /// The versions of a session's artifacts, by name.
-type Versions = BTreeMap<String, u64>;
+type VersionsByName = BTreeMap<String, u64>;
 
 /// The state and the artifacts before the invocation, computed from the events.
 #[derive(Debug)]
@@ -27,8 +27,8 @@ struct RewindTarget {
     /// The session's own keys before the invocation's first event.
     state: OwnKeys,
     /// The versions of artifacts before that event, and now.
-    then: Versions,
-    now: Versions,
+    then: VersionsByName,
+    now: VersionsByName,
     /// Artifacts whose earlier versions were recorded in pruned events.
     unknown: BTreeSet<String>,
 }
@@ -113,7 +113,7 @@ async fn find(service: &dyn SessionService, session: &Session, invocation_id: &s
     let key = session.key();
     let InitialState { seq: base, state } = service.get_initial_state(key).await?.ok_or_else(|| no_session(key))?;
     let mut state = own_keys(base, state);
-    let (mut seq, mut then, mut now, mut unknown) = (base, None, Versions::new(), BTreeSet::new());
+    let (mut seq, mut then, mut now, mut unknown) = (base, None, VersionsByName::new(), BTreeSet::new());
     while seq < session.seq() {
         let config = GetSessionConfig::default().without_state().with_events_after(seq, PAGE);
         let page = service.get_session(key, &config).await?.ok_or_else(|| no_session(key))?;

@@ -37,9 +37,9 @@ impl Room {
 /// Counts the state of each user once in a list of sessions. The state of the first session's user does not count,
 /// because it is in every page.
 #[derive(Debug, Default)]
-pub(crate) struct Users(HashSet<String>);
+pub(crate) struct CountedUsers(HashSet<String>);
 
-impl Users {
+impl CountedUsers {
     /// Whether the state of a session's user counts with this session.
     pub(crate) fn counts(&mut self, user_id: &str) -> bool {
         let is_first = self.0.is_empty();

@@ -80,8 +80,9 @@ impl Completed {
             let hash = Sha256::new_with_prefix(text);
             return Ok((hash.clone(), hash));
         }
-        let stored = End { id: &event.id, timestamp: event.timestamp };
-        let sent = End { id: if self.id { "" } else { stored.id }, timestamp: stored.timestamp.filter(|_| !self.time) };
+        let stored = EventEnd { id: &event.id, timestamp: event.timestamp };
+        let sent =
+            EventEnd { id: if self.id { "" } else { stored.id }, timestamp: stored.timestamp.filter(|_| !self.time) };
         if let Some(start) = text.strip_suffix(stored.text()?.as_str()) {
             let start = Sha256::new_with_prefix(start);
             return Ok((start.clone().chain_update(stored.text()?), start.chain_update(sent.text()?)));
@@ -95,13 +96,13 @@ impl Completed {
 
 /// The last fields in the text of an event without unknown fields, in this order.
 #[derive(Serialize)]
-struct End<'e> {
+struct EventEnd<'e> {
     id: &'e str,
     #[serde(skip_serializing_if = "Option::is_none")]
     timestamp: Option<f64>,
 }
 
-impl End<'_> {
+impl EventEnd<'_> {
     /// Returns the end of the text, after the comma.
     fn text(&self) -> Result<String> {
         let mut text = json::to_text(self, "the end of an event")?;

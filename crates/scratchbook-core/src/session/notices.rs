@@ -31,14 +31,14 @@ impl Followed {
 /// If the store knows the session, user or app of a commit, it reports them, and only their followers wake. Otherwise
 /// every follower wakes.
 #[derive(Clone, Debug)]
-pub struct CommitNotifier(Arc<Shared>);
+pub struct CommitNotifier(Arc<NotifierState>);
 
 #[derive(Debug)]
-struct Shared {
+struct NotifierState {
     /// Wakes the subscribers of every commit.
     all: watch::Sender<LastNotice>,
     /// The followers of one session, user or app, by its hash.
-    followers: Mutex<HashMap<u64, Vec<Follower>>>,
+    followers: Mutex<HashMap<u64, Vec<FollowedTarget>>>,
     /// The number of waiters of both kinds.
     waiting: AtomicUsize,
     /// Counts notices, so that each notice has a unique moment.
@@ -47,7 +47,7 @@ struct Shared {
 
 /// Something that is followed, with its number of followers.
 #[derive(Debug)]
-struct Follower {
+struct FollowedTarget {
     followed: Followed,
     hashes: ScopeHashes,
     count: usize,
@@ -56,13 +56,13 @@ struct Follower {
 
 #[derive(Clone, Copy, Debug)]
 struct LastNotice {
-    open: Open,
+    open: IsOpen,
     /// The moment of the last notice.
     at: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Open {
+enum IsOpen {
     Yes,
     No,
 }
@@ -77,8 +77,8 @@ impl CommitNotifier {
     /// Creates a notifier without waiters.
     #[must_use]
     pub fn new() -> Self {
-        Self(Arc::new(Shared {
-            all: watch::Sender::new(LastNotice { open: Open::Yes, at: 0 }),
+        Self(Arc::new(NotifierState {
+            all: watch::Sender::new(LastNotice { open: IsOpen::Yes, at: 0 }),
             followers: Mutex::default(),
             waiting: AtomicUsize::new(0),
             clock: AtomicU64::new(0),
@@ -142,7 +142,7 @@ impl CommitNotifier {
 
     /// Reports that the store was closed: all waiters get an error, now and later.
     pub fn close(&self) {
-        let close = |sender: &watch::Sender<LastNotice>| sender.send_modify(|last| last.open = Open::No);
+        let close = |sender: &watch::Sender<LastNotice>| sender.send_modify(|last| last.open = IsOpen::No);
         let followers = self.0.followers();
         close(&self.0.all);
         followers.values().flatten().for_each(|follower| close(&follower.sender));
@@ -164,7 +164,7 @@ impl CommitNotifier {
     /// Whether anybody follows the feed of an app or of one of its users.
     #[doc(hidden)]
     pub fn is_followed(&self, app: &str) -> bool {
-        let of_app = |follower: &Follower| match &follower.followed {
+        let of_app = |follower: &FollowedTarget| match &follower.followed {
             Followed::Owner(owner) => owner.app_name() == app,
             Followed::Session(_) => false,
         };
@@ -178,8 +178,8 @@ impl CommitNotifier {
     }
 }
 
-impl Shared {
-    fn followers(&self) -> MutexGuard<'_, HashMap<u64, Vec<Follower>>> {
+impl NotifierState {
+    fn followers(&self) -> MutexGuard<'_, HashMap<u64, Vec<FollowedTarget>>> {
         self.followers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -193,7 +193,7 @@ impl Shared {
         }
         let last = LastNotice { open: self.all.borrow().open, at: self.clock.load(Ordering::SeqCst) };
         let (sender, receiver) = watch::channel(last);
-        here.push(Follower { followed: followed.clone(), hashes, count: 1, sender });
+        here.push(FollowedTarget { followed: followed.clone(), hashes, count: 1, sender });
         receiver
     }
 
@@ -210,7 +210,7 @@ impl Shared {
     }
 }
 
-impl Follower {
+impl FollowedTarget {
     fn wake(&self, at: u64) {
         self.sender.send_modify(|last| last.at = at);
     }
@@ -221,14 +221,14 @@ impl Follower {
 pub struct CommitNotices {
     last: watch::Receiver<LastNotice>,
     followed: Option<Followed>,
-    shared: Weak<Shared>,
+    shared: Weak<NotifierState>,
 }
 
 /// The time of the last notice.
 #[derive(Clone, Debug)]
 pub(super) struct NoticeTime {
     at: u64,
-    of: Weak<Shared>,
+    of: Weak<NotifierState>,
 }
 
 impl NoticeTime {
@@ -285,9 +285,9 @@ impl CommitNotices {
     ///
     /// `FailedPrecondition` if the store was closed.
     pub async fn next(&mut self) -> Result<()> {
-        let is_open = self.last.borrow().open == Open::Yes
+        let is_open = self.last.borrow().open == IsOpen::Yes
             && self.last.changed().await.is_ok()
-            && self.last.borrow().open == Open::Yes;
+            && self.last.borrow().open == IsOpen::Yes;
         let closed = "the store was closed while its feed was watched; open it again";
         if is_open { Ok(()) } else { Err(Error::new(ErrorKind::FailedPrecondition, closed)) }
     }

@@ -24,11 +24,11 @@ const HIDDEN: &str = "[secret]";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecretKeys {
     beginnings: Arc<[String]>,
-    feeds: Feeds,
+    feeds: FeedMasking,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Feeds {
+enum FeedMasking {
     #[default]
     Hide,
     Show,
@@ -38,13 +38,13 @@ impl SecretKeys {
     /// Marks all keys with one of these prefixes as secret. A prefix includes the scope: `user:secret:`, `app:token`.
     #[must_use]
     pub fn new<P: Into<String>>(beginnings: impl IntoIterator<Item = P>) -> Self {
-        Self { beginnings: beginnings.into_iter().map(Into::into).collect(), feeds: Feeds::Hide }
+        Self { beginnings: beginnings.into_iter().map(Into::into).collect(), feeds: FeedMasking::Hide }
     }
 
     /// Lets readers of feeds and watchers of sessions see the values nevertheless.
     #[must_use]
     pub fn shown_in_feeds(mut self) -> Self {
-        self.feeds = Feeds::Show;
+        self.feeds = FeedMasking::Show;
         self
     }
 
@@ -73,7 +73,7 @@ impl SecretKeys {
 
     /// Returns an entry as feeds return it: with secret values hidden.
     pub(crate) fn hide(&self, entry: FeedEntry) -> FeedEntry {
-        if self.is_empty() || self.feeds == Feeds::Show {
+        if self.is_empty() || self.feeds == FeedMasking::Show {
             return entry;
         }
         let commit = match entry.commit {

@@ -23,14 +23,14 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 pub(super) struct Tail {
     /// Held by the watch that reads.
     pub(super) reading: tokio::sync::Mutex<()>,
-    pages: Mutex<Pages>,
+    pages: Mutex<TailPages>,
 }
 
 #[derive(Debug, Default)]
-struct Pages {
+struct TailPages {
     /// The number of the first page that is kept.
     first: u64,
-    kept: VecDeque<Page>,
+    kept: VecDeque<TailPage>,
     /// The number of readers that have taken all pages.
     at_end: usize,
     /// Where reading continues; `None` before the first reader joins.
@@ -41,7 +41,7 @@ struct Pages {
 }
 
 #[derive(Debug)]
-struct Page {
+struct TailPage {
     entries: Arc<[FeedEntry]>,
     end: FeedCursor,
     /// The number of readers that have not taken it yet.
@@ -76,18 +76,18 @@ impl Tail {
     pub(super) fn push(&self, entries: Vec<FeedEntry>, end: FeedCursor, until: Option<NoticeTime>) {
         let mut pages = self.pages();
         let waiting = std::mem::take(&mut pages.at_end);
-        pages.kept.push_back(Page { entries: entries.into(), end: end.clone(), waiting });
+        pages.kept.push_back(TailPage { entries: entries.into(), end: end.clone(), waiting });
         pages.end = Some(end);
         pages.until = until.map(|until| (until, Instant::now()));
         pages.trim();
     }
 
-    fn pages(&self) -> MutexGuard<'_, Pages> {
+    fn pages(&self) -> MutexGuard<'_, TailPages> {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Pages {
+impl TailPages {
     /// Drops pages that all readers have taken, and pages above the limits.
     fn trim(&mut self) {
         let mut entries: usize = self.kept.iter().map(|page| page.entries.len()).sum();

@@ -196,7 +196,7 @@ pub(super) async fn state<S: SessionService + ?Sized>(service: &S, owner: &State
 }
 
 async fn try_state<S: SessionService + ?Sized>(service: &S, owner: &StateOwner) -> Result<Verified> {
-    let mut log = Log::default();
+    let mut log = FoldedLog::default();
     log.read(service, owner).await?;
     for _ in 0..TRIES {
         let shown = service.get_state(owner).await?;
@@ -217,14 +217,14 @@ async fn try_state<S: SessionService + ?Sized>(service: &S, owner: &StateOwner) 
 
 /// The fold of a log, up to what has been read.
 #[derive(Debug, Default)]
-struct Log {
+struct FoldedLog {
     values: Map<String, Value>,
     versions: HashMap<String, u64>,
     position: u64,
     events: u64,
 }
 
-impl Log {
+impl FoldedLog {
     async fn read<S: SessionService + ?Sized>(&mut self, service: &S, owner: &StateOwner) -> Result<()> {
         loop {
             let page = service.list_state_changes(owner, &ChangeQuery::After(self.position), PAGE).await?;

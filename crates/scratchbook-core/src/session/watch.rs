@@ -99,7 +99,7 @@ const TRIES: usize = 3;
 
 /// The result of looking for more entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Progress {
+enum LookProgress {
     /// There are, or may be, more entries.
     More,
     /// There were no more entries.
@@ -149,7 +149,7 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
             }
             self.cursor = self.read.clone();
             // Boxed to keep a waiting watch small: many watches may wait for a long time.
-            if Box::pin(self.look()).await? == Progress::End {
+            if Box::pin(self.look()).await? == LookProgress::End {
                 self.ready.shrink_to_fit();
                 self.notices.next().await?;
             }
@@ -157,35 +157,35 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
     }
 
     /// Looks for more entries, in the shared pages or in the store.
-    async fn look(&mut self) -> Result<Progress> {
+    async fn look(&mut self) -> Result<LookProgress> {
         let notice = self.notices.forget_until();
         if self.shared.is_joined() || self.shared.join_at(&self.read) {
             if self.take_shared() {
-                return Ok(Progress::More);
+                return Ok(LookProgress::More);
             }
             if self.shared.is_joined() {
                 return self.look_for_all(&notice).await;
             }
         }
         let page = self.page_after(&self.read).await?.page;
-        let progress = if page.entries.is_empty() { Progress::End } else { Progress::More };
+        let progress = if page.entries.is_empty() { LookProgress::End } else { LookProgress::More };
         self.take(page);
-        if progress == Progress::More {
+        if progress == LookProgress::More {
             return Ok(progress);
         }
         self.join_shared(notice).await
     }
 
     /// Reads on for all watches at the same position, unless one of them is reading already.
-    async fn look_for_all(&mut self, notice: &NoticeTime) -> Result<Progress> {
+    async fn look_for_all(&mut self, notice: &NoticeTime) -> Result<LookProgress> {
         let tail = Arc::clone(&self.shared.tail);
         let _reading = tail.reading.lock().await;
         if self.take_shared() || !self.shared.is_joined() {
-            return Ok(Progress::More);
+            return Ok(LookProgress::More);
         }
         if let Some(end) = tail.end_at(notice) {
             self.read = end;
-            return Ok(Progress::End);
+            return Ok(LookProgress::End);
         }
         let now = self.notices.last_notice();
         let from = tail.end().unwrap_or_else(|| self.read.clone());
@@ -193,32 +193,32 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
         if page.entries.is_empty() {
             tail.set_end(page.cursor.clone(), now);
             self.read = page.cursor;
-            return Ok(Progress::End);
+            return Ok(LookProgress::End);
         }
         tail.push(page.entries, page.cursor, is_last.then_some(now));
         self.take_shared();
-        Ok(Progress::More)
+        Ok(LookProgress::More)
     }
 
     /// Joins the shared reads, after this watch has read to the end. It reads once more from its own position and from
     /// the shared one. If neither read finds more, both positions are the end, even if their cursors differ.
-    async fn join_shared(&mut self, notice: NoticeTime) -> Result<Progress> {
+    async fn join_shared(&mut self, notice: NoticeTime) -> Result<LookProgress> {
         let tail = Arc::clone(&self.shared.tail);
         let _reading = tail.reading.lock().await;
         if self.shared.join_at(&self.read) {
-            return Ok(Progress::More);
+            return Ok(LookProgress::More);
         }
         for _ in 0..TRIES {
             let Some(end) = tail.end() else {
                 tail.set_end(self.read.clone(), notice);
                 self.shared.join();
-                return Ok(Progress::End);
+                return Ok(LookProgress::End);
             };
             let own = self.page_after(&self.read).await?.page;
             let is_end = own.entries.is_empty();
             self.take(own);
             if !is_end {
-                return Ok(Progress::More);
+                return Ok(LookProgress::More);
             }
             let now = self.notices.last_notice();
             let PageRead { page, is_last } = self.page_after(&end).await?;
@@ -226,11 +226,11 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
                 tail.set_end(page.cursor.clone(), now);
                 self.read = page.cursor;
                 self.shared.join();
-                return Ok(Progress::End);
+                return Ok(LookProgress::End);
             }
             tail.push(page.entries, page.cursor, is_last.then_some(now));
         }
-        Ok(Progress::More)
+        Ok(LookProgress::More)
     }
 
     async fn page_after(&self, place: &FeedCursor) -> Result<PageRead> {

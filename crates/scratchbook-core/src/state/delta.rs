@@ -318,8 +318,8 @@ impl Serialize for StateDelta {
 
 impl<'de> Deserialize<'de> for StateDelta {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Changes;
-        impl<'de> Visitor<'de> for Changes {
+        struct ChangesVisitor;
+        impl<'de> Visitor<'de> for ChangesVisitor {
             type Value = StateDelta;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -338,7 +338,7 @@ impl<'de> Deserialize<'de> for StateDelta {
                 Ok(delta)
             }
         }
-        deserializer.deserialize_map(Changes)
+        deserializer.deserialize_map(ChangesVisitor)
     }
 }
 

@@ -17,28 +17,28 @@ use crate::json::MAX_DEPTH;
 /// `InvalidArgument` for a value that JSON cannot hold exactly.
 #[doc(hidden)]
 pub fn to_value<T: Serialize + ?Sized>(value: &T) -> Result<Value> {
-    value.serialize(ToValue { levels: MAX_DEPTH }).map_err(|Refused(message)| Error::invalid(message))
+    value.serialize(ToValue { levels: MAX_DEPTH }).map_err(|ValueError(message)| Error::invalid(message))
 }
 
 #[derive(Debug)]
-pub(super) struct Refused(String);
+pub(super) struct ValueError(String);
 
-impl fmt::Display for Refused {
+impl fmt::Display for ValueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for ValueError {}
 
-impl ser::Error for Refused {
+impl ser::Error for ValueError {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self(message.to_string())
     }
 }
 
-fn too_large() -> Refused {
-    Refused("an integer does not fit 64 bits; store it as a string or as a float".to_owned())
+fn too_large() -> ValueError {
+    ValueError("an integer does not fit 64 bits; store it as a string or as a float".to_owned())
 }
 
 /// Serializes a value with a limited number of levels.
@@ -49,62 +49,62 @@ struct ToValue {
 
 impl ToValue {
     /// Returns the serializer for the contents of an array or an object.
-    fn inside(self) -> Result<Self, Refused> {
+    fn inside(self) -> Result<Self, ValueError> {
         match self.levels.checked_sub(1) {
             Some(levels) => Ok(Self { levels }),
-            None => Err(Refused(format!("it is nested deeper than {MAX_DEPTH} levels"))),
+            None => Err(ValueError(format!("it is nested deeper than {MAX_DEPTH} levels"))),
         }
     }
 
-    fn list(self, len: usize, variant: Option<&'static str>) -> Result<List, Refused> {
+    fn list(self, len: usize, variant: Option<&'static str>) -> Result<ListBuilder, ValueError> {
         let inner = self.within(variant)?;
         // The length is a hint from outside: it must not cause a larger allocation than the data.
-        Ok(List { items: Vec::with_capacity(len.min(1024)), variant, inner: inner.inside()? })
+        Ok(ListBuilder { items: Vec::with_capacity(len.min(1024)), variant, inner: inner.inside()? })
     }
 
-    fn object(self, variant: Option<&'static str>) -> Result<Object, Refused> {
+    fn object(self, variant: Option<&'static str>) -> Result<ObjectBuilder, ValueError> {
         let inner = self.within(variant)?.inside()?;
-        Ok(Object { map: Map::new(), key: None, variant, text: None, inner })
+        Ok(ObjectBuilder { map: Map::new(), key: None, variant, text: None, inner })
     }
 
     /// Returns the serializer for the contents of a variant, whose name is a level of its own.
-    fn within(self, variant: Option<&'static str>) -> Result<Self, Refused> {
+    fn within(self, variant: Option<&'static str>) -> Result<Self, ValueError> {
         if variant.is_some() { self.inside() } else { Ok(self) }
     }
 }
 
 impl Serializer for ToValue {
     type Ok = Value;
-    type Error = Refused;
-    type SerializeSeq = List;
-    type SerializeTuple = List;
-    type SerializeTupleStruct = List;
-    type SerializeTupleVariant = List;
-    type SerializeMap = Object;
-    type SerializeStruct = Object;
-    type SerializeStructVariant = Object;
+    type Error = ValueError;
+    type SerializeSeq = ListBuilder;
+    type SerializeTuple = ListBuilder;
+    type SerializeTupleStruct = ListBuilder;
+    type SerializeTupleVariant = ListBuilder;
+    type SerializeMap = ObjectBuilder;
+    type SerializeStruct = ObjectBuilder;
+    type SerializeStructVariant = ObjectBuilder;
 
-    fn serialize_bool(self, v: bool) -> Result<Value, Refused> {
+    fn serialize_bool(self, v: bool) -> Result<Value, ValueError> {
         Ok(Value::Bool(v))
     }
 
-    fn serialize_i8(self, v: i8) -> Result<Value, Refused> {
+    fn serialize_i8(self, v: i8) -> Result<Value, ValueError> {
         Ok(v.into())
     }
 
-    fn serialize_i16(self, v: i16) -> Result<Value, Refused> {
+    fn serialize_i16(self, v: i16) -> Result<Value, ValueError> {
         Ok(v.into())
     }
 
-    fn serialize_i32(self, v: i32) -> Result<Value, Refused> {
+    fn serialize_i32(self, v: i32) -> Result<Value, ValueError> {
         Ok(v.into())
     }
 
-    fn serialize_i64(self, v: i64) -> Result<Value, Refused> {
+    fn serialize_i64(self, v: i64) -> Result<Value, ValueError> {
         Ok(v.into())
     }
 
-    fn serialize_i128(self, v: i128) -> Result<Value, Refused> {
+    fn serialize_i128(self, v: i128) -> Result<Value, ValueError> {
         match (i64::try_from(v), u64::try_from(v)) {
             (Ok(v), _) => Ok(v.into()),
             (_, Ok(v)) => Ok(v.into()),
@@ -112,70 +112,70 @@ impl Serializer for ToValue {
         }
     }
 
-    fn serialize_u8(self, v: u8) -> Result<Value, Refused> {
+    fn serialize_u8(self, v: u8) -> Result<Value, ValueError> {
         Ok(v.into())
     }
 
-    fn serialize_u16(self, v: u16) -> Result<Value, Refused> {
+    fn serialize_u16(self, v: u16) -> Result<Value, ValueError> {
         Ok(v.into())
     }
 
-    fn serialize_u32(self, v: u32) -> Result<Value, Refused> {
+    fn serialize_u32(self, v: u32) -> Result<Value, ValueError> {
         Ok(v.into())
     }
 
-    fn serialize_u64(self, v: u64) -> Result<Value, Refused> {
+    fn serialize_u64(self, v: u64) -> Result<Value, ValueError> {
         Ok(v.into())
     }
 
-    fn serialize_u128(self, v: u128) -> Result<Value, Refused> {
+    fn serialize_u128(self, v: u128) -> Result<Value, ValueError> {
         u64::try_from(v).map(Value::from).map_err(|_| too_large())
     }
 
-    fn serialize_f32(self, v: f32) -> Result<Value, Refused> {
+    fn serialize_f32(self, v: f32) -> Result<Value, ValueError> {
         self.serialize_f64(f64::from(v))
     }
 
-    fn serialize_f64(self, v: f64) -> Result<Value, Refused> {
+    fn serialize_f64(self, v: f64) -> Result<Value, ValueError> {
         match Number::from_f64(v) {
             Some(number) => Ok(Value::Number(number)),
-            None => Err(Refused(format!("{v} is no JSON number; store null or a string"))),
+            None => Err(ValueError(format!("{v} is no JSON number; store null or a string"))),
         }
     }
 
-    fn serialize_char(self, v: char) -> Result<Value, Refused> {
+    fn serialize_char(self, v: char) -> Result<Value, ValueError> {
         Ok(v.to_string().into())
     }
 
-    fn serialize_str(self, v: &str) -> Result<Value, Refused> {
+    fn serialize_str(self, v: &str) -> Result<Value, ValueError> {
         Ok(v.into())
     }
 
-    fn serialize_bytes(self, v: &[u8]) -> Result<Value, Refused> {
+    fn serialize_bytes(self, v: &[u8]) -> Result<Value, ValueError> {
         Ok(v.into())
     }
 
-    fn serialize_none(self) -> Result<Value, Refused> {
+    fn serialize_none(self) -> Result<Value, ValueError> {
         Ok(Value::Null)
     }
 
-    fn serialize_some<T: Serialize + ?Sized>(self, v: &T) -> Result<Value, Refused> {
+    fn serialize_some<T: Serialize + ?Sized>(self, v: &T) -> Result<Value, ValueError> {
         v.serialize(self)
     }
 
-    fn serialize_unit(self) -> Result<Value, Refused> {
+    fn serialize_unit(self) -> Result<Value, ValueError> {
         Ok(Value::Null)
     }
 
-    fn serialize_unit_struct(self, _: &'static str) -> Result<Value, Refused> {
+    fn serialize_unit_struct(self, _: &'static str) -> Result<Value, ValueError> {
         Ok(Value::Null)
     }
 
-    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<Value, Refused> {
+    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<Value, ValueError> {
         Ok(variant.into())
     }
 
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, v: &T) -> Result<Value, Refused> {
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, v: &T) -> Result<Value, ValueError> {
         v.serialize(self)
     }
 
@@ -185,19 +185,19 @@ impl Serializer for ToValue {
         _: u32,
         variant: &'static str,
         v: &T,
-    ) -> Result<Value, Refused> {
+    ) -> Result<Value, ValueError> {
         Ok(Value::Object(Map::from_iter([(variant.to_owned(), v.serialize(self.inside()?)?)])))
     }
 
-    fn serialize_seq(self, len: Option<usize>) -> Result<List, Refused> {
+    fn serialize_seq(self, len: Option<usize>) -> Result<ListBuilder, ValueError> {
         self.list(len.unwrap_or(0), None)
     }
 
-    fn serialize_tuple(self, len: usize) -> Result<List, Refused> {
+    fn serialize_tuple(self, len: usize) -> Result<ListBuilder, ValueError> {
         self.serialize_seq(Some(len))
     }
 
-    fn serialize_tuple_struct(self, _: &'static str, len: usize) -> Result<List, Refused> {
+    fn serialize_tuple_struct(self, _: &'static str, len: usize) -> Result<ListBuilder, ValueError> {
         self.serialize_seq(Some(len))
     }
 
@@ -207,20 +207,20 @@ impl Serializer for ToValue {
         _: u32,
         variant: &'static str,
         _: usize,
-    ) -> Result<List, Refused> {
+    ) -> Result<ListBuilder, ValueError> {
         self.list(0, Some(variant))
     }
 
-    fn serialize_map(self, _: Option<usize>) -> Result<Object, Refused> {
+    fn serialize_map(self, _: Option<usize>) -> Result<ObjectBuilder, ValueError> {
         self.object(None)
     }
 
-    fn serialize_struct(self, name: &'static str, _: usize) -> Result<Object, Refused> {
+    fn serialize_struct(self, name: &'static str, _: usize) -> Result<ObjectBuilder, ValueError> {
         let object = self.object(None)?;
         // These are not structs: serde_json carries JSON text under these names, for numbers if its feature
         // `arbitrary_precision` is enabled anywhere in the program, and for its `RawValue`.
         let is_text = matches!(name, "$serde_json::private::Number" | "$serde_json::private::RawValue");
-        Ok(Object { text: is_text.then(String::new), ..object })
+        Ok(ObjectBuilder { text: is_text.then(String::new), ..object })
     }
 
     fn serialize_struct_variant(
@@ -229,19 +229,19 @@ impl Serializer for ToValue {
         _: u32,
         variant: &'static str,
         _: usize,
-    ) -> Result<Object, Refused> {
+    ) -> Result<ObjectBuilder, ValueError> {
         self.object(Some(variant))
     }
 }
 
-struct List {
+struct ListBuilder {
     items: Vec<Value>,
     variant: Option<&'static str>,
     inner: ToValue,
 }
 
-impl List {
-    fn push<T: Serialize + ?Sized>(&mut self, v: &T) -> Result<(), Refused> {
+impl ListBuilder {
+    fn push<T: Serialize + ?Sized>(&mut self, v: &T) -> Result<(), ValueError> {
         self.items.push(v.serialize(self.inner)?);
         Ok(())
     }
@@ -260,15 +260,15 @@ fn under(variant: Option<&'static str>, value: Value) -> Value {
 
 macro_rules! list {
     ($($trait:ident $method:ident),*) => {$(
-        impl ser::$trait for List {
+        impl ser::$trait for ListBuilder {
             type Ok = Value;
-            type Error = Refused;
+            type Error = ValueError;
 
-            fn $method<T: Serialize + ?Sized>(&mut self, v: &T) -> Result<(), Refused> {
+            fn $method<T: Serialize + ?Sized>(&mut self, v: &T) -> Result<(), ValueError> {
                 self.push(v)
             }
 
-            fn end(self) -> Result<Value, Refused> {
+            fn end(self) -> Result<Value, ValueError> {
                 Ok(self.finish())
             }
         }
@@ -281,7 +281,7 @@ list!(
     SerializeTupleVariant serialize_field
 );
 
-struct Object {
+struct ObjectBuilder {
     map: Map<String, Value>,
     key: Option<String>,
     variant: Option<&'static str>,
@@ -290,33 +290,33 @@ struct Object {
     inner: ToValue,
 }
 
-impl ser::SerializeMap for Object {
+impl ser::SerializeMap for ObjectBuilder {
     type Ok = Value;
-    type Error = Refused;
+    type Error = ValueError;
 
-    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Refused> {
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), ValueError> {
         self.key = Some(key.serialize(KeyOnly)?);
         Ok(())
     }
 
-    fn serialize_value<T: Serialize + ?Sized>(&mut self, v: &T) -> Result<(), Refused> {
-        let key = self.key.take().ok_or_else(|| Refused("a map value came before its key".to_owned()))?;
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, v: &T) -> Result<(), ValueError> {
+        let key = self.key.take().ok_or_else(|| ValueError("a map value came before its key".to_owned()))?;
         self.map.insert(key, v.serialize(self.inner)?);
         Ok(())
     }
 
-    fn end(self) -> Result<Value, Refused> {
+    fn end(self) -> Result<Value, ValueError> {
         Ok(under(self.variant, Value::Object(self.map)))
     }
 }
 
 macro_rules! object {
     ($($trait:ident),*) => {$(
-        impl ser::$trait for Object {
+        impl ser::$trait for ObjectBuilder {
             type Ok = Value;
-            type Error = Refused;
+            type Error = ValueError;
 
-            fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, v: &T) -> Result<(), Refused> {
+            fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, v: &T) -> Result<(), ValueError> {
                 match &mut self.text {
                     Some(text) => *text = v.serialize(KeyOnly)?,
                     None => drop(self.map.insert(key.to_owned(), v.serialize(self.inner)?)),
@@ -324,9 +324,9 @@ macro_rules! object {
                 Ok(())
             }
 
-            fn end(self) -> Result<Value, Refused> {
+            fn end(self) -> Result<Value, ValueError> {
                 match self.text {
-                    Some(text) => json::from_str(&text).map_err(|e| Refused(e.to_string())),
+                    Some(text) => json::from_str(&text).map_err(|e| ValueError(e.to_string())),
                     None => Ok(under(self.variant, Value::Object(self.map))),
                 }
             }
@@ -338,13 +338,13 @@ object!(SerializeStruct, SerializeStructVariant);
 /// Serializes a map key, which has to be a string.
 struct KeyOnly;
 
-fn not_a_string<T>() -> Result<T, Refused> {
-    Err(Refused("a map has a key that is not a string; JSON object keys are strings".to_owned()))
+fn not_a_string<T>() -> Result<T, ValueError> {
+    Err(ValueError("a map has a key that is not a string; JSON object keys are strings".to_owned()))
 }
 
 macro_rules! refuse {
     ($($method:ident $type:ty),*) => {$(
-        fn $method(self, _: $type) -> Result<String, Refused> {
+        fn $method(self, _: $type) -> Result<String, ValueError> {
             not_a_string()
         }
     )*};
@@ -352,14 +352,14 @@ macro_rules! refuse {
 
 impl Serializer for KeyOnly {
     type Ok = String;
-    type Error = Refused;
-    type SerializeSeq = Impossible<String, Refused>;
-    type SerializeTuple = Impossible<String, Refused>;
-    type SerializeTupleStruct = Impossible<String, Refused>;
-    type SerializeTupleVariant = Impossible<String, Refused>;
-    type SerializeMap = Impossible<String, Refused>;
-    type SerializeStruct = Impossible<String, Refused>;
-    type SerializeStructVariant = Impossible<String, Refused>;
+    type Error = ValueError;
+    type SerializeSeq = Impossible<String, ValueError>;
+    type SerializeTuple = Impossible<String, ValueError>;
+    type SerializeTupleStruct = Impossible<String, ValueError>;
+    type SerializeTupleVariant = Impossible<String, ValueError>;
+    type SerializeMap = Impossible<String, ValueError>;
+    type SerializeStruct = Impossible<String, ValueError>;
+    type SerializeStructVariant = Impossible<String, ValueError>;
 
     refuse!(
         serialize_bool bool, serialize_i8 i8, serialize_i16 i16, serialize_i32 i32, serialize_i64 i64,
@@ -367,31 +367,31 @@ impl Serializer for KeyOnly {
         serialize_f64 f64, serialize_bytes &[u8], serialize_unit_struct &'static str
     );
 
-    fn serialize_char(self, v: char) -> Result<String, Refused> {
+    fn serialize_char(self, v: char) -> Result<String, ValueError> {
         Ok(v.to_string())
     }
 
-    fn serialize_str(self, v: &str) -> Result<String, Refused> {
+    fn serialize_str(self, v: &str) -> Result<String, ValueError> {
         Ok(v.to_owned())
     }
 
-    fn serialize_none(self) -> Result<String, Refused> {
+    fn serialize_none(self) -> Result<String, ValueError> {
         not_a_string()
     }
 
-    fn serialize_some<T: Serialize + ?Sized>(self, v: &T) -> Result<String, Refused> {
+    fn serialize_some<T: Serialize + ?Sized>(self, v: &T) -> Result<String, ValueError> {
         v.serialize(self)
     }
 
-    fn serialize_unit(self) -> Result<String, Refused> {
+    fn serialize_unit(self) -> Result<String, ValueError> {
         not_a_string()
     }
 
-    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<String, Refused> {
+    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<String, ValueError> {
         Ok(variant.to_owned())
     }
 
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, v: &T) -> Result<String, Refused> {
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, v: &T) -> Result<String, ValueError> {
         v.serialize(self)
     }
 
@@ -401,19 +401,19 @@ impl Serializer for KeyOnly {
         _: u32,
         _: &'static str,
         _: &T,
-    ) -> Result<String, Refused> {
+    ) -> Result<String, ValueError> {
         not_a_string()
     }
 
-    fn serialize_seq(self, _: Option<usize>) -> Result<Self::SerializeSeq, Refused> {
+    fn serialize_seq(self, _: Option<usize>) -> Result<Self::SerializeSeq, ValueError> {
         not_a_string()
     }
 
-    fn serialize_tuple(self, _: usize) -> Result<Self::SerializeTuple, Refused> {
+    fn serialize_tuple(self, _: usize) -> Result<Self::SerializeTuple, ValueError> {
         not_a_string()
     }
 
-    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Self::SerializeTupleStruct, Refused> {
+    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Self::SerializeTupleStruct, ValueError> {
         not_a_string()
     }
 
@@ -423,15 +423,15 @@ impl Serializer for KeyOnly {
         _: u32,
         _: &'static str,
         _: usize,
-    ) -> Result<Self::SerializeTupleVariant, Refused> {
+    ) -> Result<Self::SerializeTupleVariant, ValueError> {
         not_a_string()
     }
 
-    fn serialize_map(self, _: Option<usize>) -> Result<Self::SerializeMap, Refused> {
+    fn serialize_map(self, _: Option<usize>) -> Result<Self::SerializeMap, ValueError> {
         not_a_string()
     }
 
-    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Self::SerializeStruct, Refused> {
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Self::SerializeStruct, ValueError> {
         not_a_string()
     }
 
@@ -441,7 +441,7 @@ impl Serializer for KeyOnly {
         _: u32,
         _: &'static str,
         _: usize,
-    ) -> Result<Self::SerializeStructVariant, Refused> {
+    ) -> Result<Self::SerializeStructVariant, ValueError> {
         not_a_string()
     }
 }
@@ -456,7 +456,7 @@ mod tests {
     use super::to_value;
 
     #[derive(Serialize)]
-    enum Shape {
+    enum ShapeSample {
         Unit,
         New(i32),
         Pair(i32, f32),
@@ -467,7 +467,12 @@ mod tests {
     fn agrees_with_serde_json_on_what_json_can_hold() {
         let map = BTreeMap::from([("x", vec![1, 2]), ("y", vec![])]);
         assert_eq!(to_value(&map).unwrap(), serde_json::to_value(&map).unwrap());
-        let shapes = [Shape::Unit, Shape::New(-1), Shape::Pair(1, 0.5), Shape::Named { a: None, b: 'é' }];
+        let shapes = [
+            ShapeSample::Unit,
+            ShapeSample::New(-1),
+            ShapeSample::Pair(1, 0.5),
+            ShapeSample::Named { a: None, b: 'é' },
+        ];
         assert_eq!(to_value(&shapes).unwrap(), serde_json::to_value(&shapes).unwrap());
         let value = json!({"a": [null, true, -1, 1.5, u64::MAX, i64::MIN, "\u{0}😀"], "b": {}});
         assert_eq!(to_value(&value).unwrap(), value);

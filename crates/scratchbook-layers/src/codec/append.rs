@@ -30,7 +30,7 @@ pub(super) type StoredValues = HashMap<String, Option<Value>>;
 const ROUNDS: usize = 5;
 
 /// The outcome of one try.
-pub(super) enum Attempt<T> {
+pub(super) enum AppendAttempt<T> {
     Answered(Result<T>),
     /// Another writer changed a value first.
     Outdated(Error),
@@ -92,8 +92,8 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
                 tokio::time::sleep(pause).await;
             }
             match self.try_operations(key, prepared, &names, sent, &options).await? {
-                Attempt::Answered(answer) => return answer,
-                Attempt::Outdated(error) => outdated = Some(error),
+                AppendAttempt::Answered(answer) => return answer,
+                AppendAttempt::Outdated(error) => outdated = Some(error),
             }
         }
         Err(outdated.unwrap_or_else(|| no_session(key)))
@@ -106,7 +106,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         names: &[String],
         sent: SentEvent,
         options: &AppendOptions,
-    ) -> Result<Attempt<Committed>> {
+    ) -> Result<AppendAttempt<Committed>> {
         let config = GetSessionConfig::state_only().with_state_keys(names);
         let session = self.service.get_session(key, &config).await?.ok_or_else(|| no_session(key))?;
         let stored: StoredValues =
@@ -130,8 +130,8 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         let given = &prepared.event.actions.state_delta;
         coded.actions.state_delta = guarded(given.iter().map(|(name, _)| name), &coded.actions.state_delta, &stored)?;
         Ok(match self.service.append(key, coded, options.clone()).await {
-            Err(error) if is_outdated(&error, &stored) => Attempt::Outdated(self.opened_error(key, error)),
-            answer => Attempt::Answered(answer.map_err(|error| self.opened_error(key, error))),
+            Err(error) if is_outdated(&error, &stored) => AppendAttempt::Outdated(self.opened_error(key, error)),
+            answer => AppendAttempt::Answered(answer.map_err(|error| self.opened_error(key, error))),
         })
     }
 
@@ -145,23 +145,23 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         options: AppendOptions,
         error: Error,
         stored: &StoredValues,
-    ) -> Attempt<Committed> {
+    ) -> AppendAttempt<Committed> {
         let Event { id, author, invocation_id, actions, .. } = &prepared.event;
         let probe = match always_refused(actions.state_delta.iter().map(|(key, _)| key)) {
             Ok(probe) => Event::new(author).with_id(id).with_invocation_id(invocation_id).with_state_delta(probe),
-            Err(error) => return Attempt::Answered(Err(error)),
+            Err(error) => return AppendAttempt::Answered(Err(error)),
         };
         match self.service.append(key, probe, options).await {
             Err(reported) if reported.kind() == ErrorKind::Conflict => {
                 let outdated = shows_other_value(&reported, stored);
                 let reported = self.opened_error(key, reported);
                 if outdated {
-                    Attempt::Outdated(reported)
+                    AppendAttempt::Outdated(reported)
                 } else {
-                    Attempt::Answered(Err(with_writers(error, &reported)))
+                    AppendAttempt::Answered(Err(with_writers(error, &reported)))
                 }
             }
-            answer => Attempt::Answered(answer),
+            answer => AppendAttempt::Answered(answer),
         }
     }
 

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::append::{Attempt, StoredValues, guarded, is_outdated};
+use super::append::{AppendAttempt, StoredValues, guarded, is_outdated};
 use super::event::SentEvent;
 use super::{Codec, Coded, Location};
 use scratchbook_core::error::{Error, ErrorKind, Result};
@@ -41,7 +41,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         config.state = self.coded_state(&prepared)?.into();
         let metadata = self.coder.coded_metadata(&prepared.key, prepared.metadata.clone())?;
         (config.title, config.labels) = (metadata.title, metadata.labels);
-        let creation = Creation { prepared, config, timeless };
+        let creation = PreparedCreation { prepared, config, timeless };
         if creation.prepared.is_plain() {
             let config = self.coded_creation(&creation, &creation.prepared.events, &StoredValues::new())?;
             let created = self.service.create_session(app_name, user_id, config).await;
@@ -55,15 +55,15 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
                 tokio::time::sleep(pause).await;
             }
             match self.try_create(&creation).await? {
-                Attempt::Answered(answer) => return answer,
-                Attempt::Outdated(error) => outdated = Some(error),
+                AppendAttempt::Answered(answer) => return answer,
+                AppendAttempt::Outdated(error) => outdated = Some(error),
             }
         }
         Err(outdated.unwrap_or_else(|| Error::internal("a creation was not tried")))
     }
 
     /// Reads the values that the events' operations need, resolves the operations, and guards the values.
-    async fn try_create(&self, creation: &Creation) -> Result<Attempt<Session>> {
+    async fn try_create(&self, creation: &PreparedCreation) -> Result<AppendAttempt<Session>> {
         let key = &creation.prepared.key;
         let (mut stored, mut found) = (StoredValues::new(), Found::new(0));
         for (scope, name) in creation.prepared.reads() {
@@ -91,15 +91,15 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
                     };
                 }
                 let error = if exists { taken_within(scope, key) } else { refusal.into_error([]) };
-                return Ok(Attempt::Answered(Err(error)));
+                return Ok(AppendAttempt::Answered(Err(error)));
             }
         };
         let config = self.coded_creation(creation, &resolved.events, &stored)?;
         let open_error = |error| self.coder.open_error(key.app_name(), key.user_id(), error);
         Ok(match self.service.create_session(key.app_name(), key.user_id(), config).await {
-            Ok(session) => Attempt::Answered(self.coder.open_session(session)),
-            Err(error) if is_outdated(&error, &stored) => Attempt::Outdated(open_error(error)),
-            Err(error) => Attempt::Answered(Err(open_error(error))),
+            Ok(session) => AppendAttempt::Answered(self.coder.open_session(session)),
+            Err(error) if is_outdated(&error, &stored) => AppendAttempt::Outdated(open_error(error)),
+            Err(error) => AppendAttempt::Answered(Err(open_error(error))),
         })
     }
 
@@ -121,7 +121,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
     /// Returns the creation as the store receives it. The first event guards the values that were read.
     fn coded_creation(
         &self,
-        creation: &Creation,
+        creation: &PreparedCreation,
         events: &[Prepared],
         stored: &StoredValues,
     ) -> Result<CreateSessionConfig> {
@@ -146,7 +146,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
 }
 
 /// A prepared creation.
-struct Creation {
+struct PreparedCreation {
     prepared: PreparedSession,
     /// The creation as the store receives it, without the events.
     config: CreateSessionConfig,

@@ -11,7 +11,7 @@ use scratchbook_core::state::{Scope, StateDelta};
 /// copies data inside the store.
 #[derive(Debug)]
 pub struct Location<'a> {
-    kind: Kind,
+    kind: LocationKind,
     app: &'a str,
     /// `None` if the data belongs to the app.
     user: Option<&'a str>,
@@ -22,7 +22,7 @@ pub struct Location<'a> {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum LocationKind {
     Value,
     Event,
     Artifact,
@@ -35,13 +35,13 @@ impl<'a> Location<'a> {
     /// Returns the location of a key's value in the merged state of a user's session.
     pub(crate) fn value(app: &'a str, user: &'a str, key: &'a str) -> Self {
         let user = (Scope::split(key).0 != Scope::App).then_some(user);
-        Self { kind: Kind::Value, app, user, name: Cow::Borrowed(key), beside: Vec::new() }
+        Self { kind: LocationKind::Value, app, user, name: Cow::Borrowed(key), beside: Vec::new() }
     }
 
     /// Returns the location of the value of a user's or an app's key; the name has no prefix.
     pub(crate) fn owned(owner: &'a StateOwner, name: &'a str) -> Self {
         let name = scope_of(owner).key(name);
-        Self { kind: Kind::Value, app: owner.app_name(), user: owner.user_id(), name, beside: Vec::new() }
+        Self { kind: LocationKind::Value, app: owner.app_name(), user: owner.user_id(), name, beside: Vec::new() }
     }
 
     /// Returns the location of an event, with the event's unencoded fields.
@@ -55,29 +55,29 @@ impl<'a> Location<'a> {
         // Only operations have no JSON, and a stored delta has no operations.
         add(&mut beside, &serde_json::to_vec(delta).unwrap_or_default());
         let (app, user) = (session.app_name(), Some(session.user_id()));
-        Self { kind: Kind::Event, app, user, name: Cow::Borrowed(&event.id), beside }
+        Self { kind: LocationKind::Event, app, user, name: Cow::Borrowed(&event.id), beside }
     }
 
     /// Returns the location of an artifact's data.
     pub(super) fn artifact(session: &'a SessionKey, filename: &'a str) -> Self {
         let (app, user) = (session.app_name(), Some(session.user_id()));
-        Self { kind: Kind::Artifact, app, user, name: Cow::Borrowed(filename), beside: Vec::new() }
+        Self { kind: LocationKind::Artifact, app, user, name: Cow::Borrowed(filename), beside: Vec::new() }
     }
 
     /// Returns the location of an artifact's metadata.
     pub(super) fn metadata(session: &'a SessionKey, filename: &'a str) -> Self {
-        Self { kind: Kind::Metadata, ..Self::artifact(session, filename) }
+        Self { kind: LocationKind::Metadata, ..Self::artifact(session, filename) }
     }
 
     /// Returns the location of the title of a user's session.
     pub(super) fn title(session: &'a SessionKey) -> Self {
-        Self { kind: Kind::Title, ..Self::label(session, "") }
+        Self { kind: LocationKind::Title, ..Self::label(session, "") }
     }
 
     /// Returns the location of a label's value of a user's session.
     pub(super) fn label(session: &'a SessionKey, name: &'a str) -> Self {
         let (app, user) = (session.app_name(), Some(session.user_id()));
-        Self { kind: Kind::Label, app, user, name: Cow::Borrowed(name), beside: Vec::new() }
+        Self { kind: LocationKind::Label, app, user, name: Cow::Borrowed(name), beside: Vec::new() }
     }
 
     /// Returns bytes that are different for each location.
@@ -106,17 +106,17 @@ fn add(to: &mut Vec<u8>, part: &[u8]) {
 impl fmt::Display for Location<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.kind {
-            Kind::Value => "the value of",
-            Kind::Event => "the event",
-            Kind::Artifact => "the artifact",
-            Kind::Metadata => "the description of the artifact",
-            Kind::Title => "the title of a session",
-            Kind::Label => "the label",
+            LocationKind::Value => "the value of",
+            LocationKind::Event => "the event",
+            LocationKind::Artifact => "the artifact",
+            LocationKind::Metadata => "the description of the artifact",
+            LocationKind::Title => "the title of a session",
+            LocationKind::Label => "the label",
         };
         let slash = if self.user.is_some() { "/" } else { "" };
         let owner = format_args!("({}{slash}{})", self.app, self.user.unwrap_or_default());
         match self.kind {
-            Kind::Title => write!(f, "{what} {owner}"),
+            LocationKind::Title => write!(f, "{what} {owner}"),
             _ => write!(f, "{what} '{}' {owner}", self.name),
         }
     }

@@ -3,7 +3,9 @@
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::append::{Attempt, StoredValues, always_refused, guarded, is_outdated, shows_other_value, with_writers};
+use super::append::{
+    AppendAttempt, StoredValues, always_refused, guarded, is_outdated, shows_other_value, with_writers,
+};
 use super::location::scope_of;
 use super::{Codec, Coded, Location};
 use scratchbook_core::error::{Error, ErrorKind, Result};
@@ -44,8 +46,8 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
                 tokio::time::sleep(pause).await;
             }
             match self.try_put(owner, &prepared, &options).await? {
-                Attempt::Answered(answer) => return answer,
-                Attempt::Outdated(error) => outdated = Some(error),
+                AppendAttempt::Answered(answer) => return answer,
+                AppendAttempt::Outdated(error) => outdated = Some(error),
             }
         }
         Err(outdated.unwrap_or_else(|| Error::internal("a change of state was not tried")))
@@ -56,7 +58,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         owner: &StateOwner,
         prepared: &PreparedState,
         options: &PutStateOptions,
-    ) -> Result<Attempt<u64>> {
+    ) -> Result<AppendAttempt<u64>> {
         let (app, user) = (owner.app_name(), owner.user_id().unwrap_or_default());
         let (mut stored, mut found) = (StoredValues::new(), Found::new(0));
         for KeyChange { scope, name, .. } in prepared.reads() {
@@ -77,8 +79,10 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         let put = self.service.put_state(owner, coded, options.clone()).await;
         let stored = prefixed(owner, stored);
         Ok(match put {
-            Err(error) if is_outdated(&error, &stored) => Attempt::Outdated(self.coder.open_error(app, user, error)),
-            answer => Attempt::Answered(answer.map_err(|error| self.coder.open_error(app, user, error))),
+            Err(error) if is_outdated(&error, &stored) => {
+                AppendAttempt::Outdated(self.coder.open_error(app, user, error))
+            }
+            answer => AppendAttempt::Answered(answer.map_err(|error| self.coder.open_error(app, user, error))),
         })
     }
 
@@ -91,7 +95,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         options: &PutStateOptions,
         refused: Error,
         stored: &StoredValues,
-    ) -> Result<Attempt<u64>> {
+    ) -> Result<AppendAttempt<u64>> {
         let (app, user) = (owner.app_name(), owner.user_id().unwrap_or_default());
         let mut unchecked = options.clone();
         unchecked.check = None;
@@ -100,12 +104,12 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
                 let outdated = shows_other_value(&reported, &prefixed(owner, stored.clone()));
                 let reported = self.coder.open_error(app, user, reported);
                 if outdated {
-                    Attempt::Outdated(reported)
+                    AppendAttempt::Outdated(reported)
                 } else {
-                    Attempt::Answered(Err(with_writers(refused, &reported)))
+                    AppendAttempt::Answered(Err(with_writers(refused, &reported)))
                 }
             }
-            answer => Attempt::Answered(answer),
+            answer => AppendAttempt::Answered(answer),
         })
     }
 

@@ -11,7 +11,7 @@ use scratchbook_core::state::{Change, StateDelta};
 
 /// A call that is about to start.
 #[derive(Debug)]
-pub(super) struct Call<'a> {
+pub(super) struct MeasuredCall<'a> {
     span: Span,
     #[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "for counters alone"))]
     operation: &'static str,
@@ -20,7 +20,7 @@ pub(super) struct Call<'a> {
     bytes: u64,
 }
 
-impl<'a> Call<'a> {
+impl<'a> MeasuredCall<'a> {
     pub(super) fn new(operation: &'static str, app: &'a str, user: Option<&str>) -> Self {
         let span = tracing::info_span!(
             "scratchbook",

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use self::call::{Call, delta_bytes, event_bytes, json_bytes};
+use self::call::{MeasuredCall, delta_bytes, event_bytes, json_bytes};
 use scratchbook_core::artifact::{ArtifactService, ArtifactVersion};
 use scratchbook_core::content::Part;
 use scratchbook_core::error::{KeyWriter, Result};
@@ -45,7 +45,7 @@ use scratchbook_core::state::{StateDelta, StateMap};
 #[derive(Clone, Debug)]
 pub struct WithMetrics<S> {
     service: S,
-    users: Users,
+    users: UserLabels,
     apps: Option<Arc<BTreeSet<String>>>,
 }
 
@@ -53,7 +53,7 @@ pub struct WithMetrics<S> {
 const OTHER: &str = "other";
 
 #[derive(Clone, Copy, Debug)]
-enum Users {
+enum UserLabels {
     Hidden,
     Shown,
 }
@@ -62,13 +62,13 @@ impl<S> WithMetrics<S> {
     /// Measures the calls of a service, for sessions or artifacts.
     #[must_use]
     pub fn new(service: S) -> Self {
-        Self { service, users: Users::Hidden, apps: None }
+        Self { service, users: UserLabels::Hidden, apps: None }
     }
 
     /// Adds the field `user` to spans.
     #[must_use]
     pub fn with_user_ids(mut self) -> Self {
-        self.users = Users::Shown;
+        self.users = UserLabels::Shown;
         self
     }
 
@@ -79,17 +79,17 @@ impl<S> WithMetrics<S> {
         self
     }
 
-    fn call<'a>(&self, operation: &'static str, app: &'a str, user: Option<&str>) -> Call<'a> {
-        let shown = user.filter(|_| matches!(self.users, Users::Shown));
+    fn call<'a>(&self, operation: &'static str, app: &'a str, user: Option<&str>) -> MeasuredCall<'a> {
+        let shown = user.filter(|_| matches!(self.users, UserLabels::Shown));
         let is_known = self.apps.as_ref().is_none_or(|apps| apps.contains(app));
-        Call::new(operation, if is_known { app } else { OTHER }, shown)
+        MeasuredCall::new(operation, if is_known { app } else { OTHER }, shown)
     }
 
-    fn on_session<'a>(&self, operation: &'static str, key: &'a SessionKey) -> Call<'a> {
+    fn on_session<'a>(&self, operation: &'static str, key: &'a SessionKey) -> MeasuredCall<'a> {
         self.call(operation, key.app_name(), Some(key.user_id()))
     }
 
-    fn on_owner<'a>(&self, operation: &'static str, owner: &'a StateOwner) -> Call<'a> {
+    fn on_owner<'a>(&self, operation: &'static str, owner: &'a StateOwner) -> MeasuredCall<'a> {
         self.call(operation, owner.app_name(), owner.user_id())
     }
 }

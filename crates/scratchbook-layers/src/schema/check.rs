@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::compiled::Compiled;
-use super::violation::{Count, Violation, violations};
+use super::violation::{MemberCount, Violation, violations};
 use super::{StateSchema, is_of_framework};
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::session::{CheckedWrite, StateCheck};
@@ -67,8 +67,8 @@ impl StateSchema {
         let is_set =
             |name: &String| write.changes().any(|(of, key, value)| of == scope && key == name && value.is_some());
         let is_worse = |violation: &Violation| match violation.counts {
-            Some(Count::TooMany) if violation.path.is_empty() => has > had,
-            Some(Count::TooFew) if violation.path.is_empty() => has < had,
+            Some(MemberCount::TooMany) if violation.path.is_empty() => has > had,
+            Some(MemberCount::TooFew) if violation.path.is_empty() => has < had,
             _ => violation.path.first().is_some_and(is_set),
         };
         let refused = wrong.into_iter().filter(|violation| is_worse(violation) || !known.contains(violation));

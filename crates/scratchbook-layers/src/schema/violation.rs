@@ -15,12 +15,12 @@ pub(super) struct Violation {
     /// What the schema requires.
     wants: String,
     /// Set if the number of the object's members is wrong.
-    pub(super) counts: Option<Count>,
+    pub(super) counts: Option<MemberCount>,
 }
 
 /// Whether there are too many or too few members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Count {
+pub(super) enum MemberCount {
     TooMany,
     TooFew,
 }
@@ -40,8 +40,12 @@ pub(super) fn violations(error: &ValidationError<'_>) -> Vec<Violation> {
         }
         Kind::Required { property } => vec![violation(property.as_str(), "it is required".to_owned())],
         Kind::PropertyNames { error: of } => vec![violation(of.instance().as_str(), what(error))],
-        Kind::MaxProperties { .. } => vec![Violation { counts: Some(Count::TooMany), ..violation(None, what(error)) }],
-        Kind::MinProperties { .. } => vec![Violation { counts: Some(Count::TooFew), ..violation(None, what(error)) }],
+        Kind::MaxProperties { .. } => {
+            vec![Violation { counts: Some(MemberCount::TooMany), ..violation(None, what(error)) }]
+        }
+        Kind::MinProperties { .. } => {
+            vec![Violation { counts: Some(MemberCount::TooFew), ..violation(None, what(error)) }]
+        }
         Kind::FalseSchema => vec![violation(None, "there may be nothing here".to_owned())],
         _ => vec![violation(None, what(error))],
     }

@@ -9,7 +9,7 @@ use scratchbook_test_servers::python;
 use serde_json::{Value, json};
 
 use crate::mcp_everything::HttpServer;
-use crate::run::{Run, calls, everything, over_stdio};
+use crate::run::{FinishedRun, calls, everything, over_stdio};
 
 /// Runs google-adk with a task.
 fn google_adk(task: &Value) -> Value {
@@ -23,7 +23,7 @@ fn google_adk(task: &Value) -> Value {
 }
 
 /// Returns the same data of our run as google-adk prints of its own.
-fn shown(run: &Run) -> Value {
+fn shown(run: &FinishedRun) -> Value {
     let request = &run.requests[0];
     json!({
         "request": {"instruction": request.system_instruction, "tools": request.tools},

@@ -9,12 +9,12 @@ use scratchbook::{Event, InMemorySessionService, LlmAgent, Result, Runner};
 use serde_json::Value;
 
 /// The requests of a run to the model, and the run's events.
-pub(crate) struct Run {
+pub(crate) struct FinishedRun {
     pub(crate) requests: Vec<LlmRequest>,
     pub(crate) events: Vec<Event>,
 }
 
-impl Run {
+impl FinishedRun {
     /// Returns the responses of tools, in order.
     pub(crate) fn responses(&self) -> Vec<Value> {
         let responses = self.events.iter().flat_map(Event::function_responses);
@@ -23,13 +23,13 @@ impl Run {
 }
 
 /// Runs an agent with a toolset. The model makes the calls, all at once, and then ends the conversation.
-pub(crate) async fn calls(tools: &McpToolset, calls: &[(&str, Value)]) -> Result<Run> {
+pub(crate) async fn calls(tools: &McpToolset, calls: &[(&str, Value)]) -> Result<FinishedRun> {
     let first = LlmResponse::calls(calls.iter().map(|(name, args)| (*name, args.clone())));
     let model = ScriptedLlm::new([first, "Done.".into()]);
     let agent = LlmAgent::builder("caller").model(model.clone()).toolset(tools.clone()).build()?;
     let runner = Runner::builder("app", agent, InMemorySessionService::new()).auto_create_session().build()?;
     let events = runner.run("alice", "s1", "Go.").try_collect().await?;
-    Ok(Run { requests: model.requests(), events })
+    Ok(FinishedRun { requests: model.requests(), events })
 }
 
 /// Returns the folder of the server's package, which the step `node` of `cargo xtask test` installs.

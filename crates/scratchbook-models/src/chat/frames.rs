@@ -14,8 +14,8 @@ use serde_json::Value;
 use super::ollama;
 use super::silenced_tracing::{await_without_tracing, without_tracing};
 use crate::body::SizeLimit;
-use crate::client::Call;
-use crate::retry::Failure;
+use crate::client::ModelCall;
+use crate::retry::FailedAttempt;
 use scratchbook_core::error::Result;
 
 /// A request and the client that sends it.
@@ -27,7 +27,7 @@ pub(super) enum ProviderRequest {
 
 impl ProviderRequest {
     /// Returns the body of an answer that is not streamed.
-    pub(super) async fn whole(&self, call: &Call) -> Result<Value, Failure> {
+    pub(super) async fn whole(&self, call: &ModelCall) -> Result<Value, FailedAttempt> {
         let (chat, options) = match self {
             Self::Genai(chat, options) => (chat.clone(), options),
             Self::Ollama(body) => return ollama::whole(call, body).await,
@@ -41,28 +41,28 @@ impl ProviderRequest {
     }
 
     /// Returns the frames of a streamed answer.
-    pub(super) async fn frames(&self, call: &Call) -> Result<Frames, Failure> {
+    pub(super) async fn frames(&self, call: &ModelCall) -> Result<AnswerFrames, FailedAttempt> {
         let (chat, options) = match self {
             Self::Genai(chat, options) => (chat.clone(), options.as_ref().clone()),
-            Self::Ollama(body) => return ollama::lines(call, body).await.map(Frames::Lines),
+            Self::Ollama(body) => return ollama::lines(call, body).await.map(AnswerFrames::Lines),
         };
         let sink = Arc::new(Sink::default());
         let options = options.with_raw_frame_sink_arc(sink.clone());
         let sent = await_without_tracing(call.genai.exec_chat_stream(call.model(), chat, Some(&options))).await;
         let stream = sent.map_err(|error| call.failure(error))?.stream;
-        Ok(Frames::Genai(GenaiFrames { stream, sink, failure: None, limit: SizeLimit::default() }))
+        Ok(AnswerFrames::Genai(GenaiFrames { stream, sink, failure: None, limit: SizeLimit::default() }))
     }
 }
 
 /// The frames of a streamed answer.
-pub(super) enum Frames {
+pub(super) enum AnswerFrames {
     Genai(GenaiFrames),
     Lines(ollama::Lines),
 }
 
-impl Frames {
+impl AnswerFrames {
     /// Returns the next frames; `None` at the end.
-    pub(super) async fn next(&mut self, call: &Call) -> Result<Option<Vec<String>>, Failure> {
+    pub(super) async fn next(&mut self, call: &ModelCall) -> Result<Option<Vec<String>>, FailedAttempt> {
         match self {
             Self::Genai(tapped) => {
                 let frames = tapped.next().await.map_err(|error| call.failure(error))?;

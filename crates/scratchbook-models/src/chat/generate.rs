@@ -3,15 +3,15 @@
 use async_stream::try_stream;
 use serde_json::Value;
 
-use super::answers::{Answer, Thoughts, anthropic, openai, responses};
-use super::frames::{Frames, ProviderRequest};
-use super::{ProviderProfile, Wire, ollama, options, request};
-use crate::client::Call;
-use crate::retry::Failure;
+use super::answers::{CollectedAnswer, Thoughts, anthropic, openai, responses};
+use super::frames::{AnswerFrames, ProviderRequest};
+use super::{ProviderProfile, WireProtocol, ollama, options, request};
+use crate::client::ModelCall;
+use crate::retry::FailedAttempt;
 use scratchbook_agent::model::{LlmRequest, LlmResponse, LlmStream};
 use scratchbook_core::error::Result;
 
-pub(super) fn generate(call: Call, request: LlmRequest) -> LlmStream {
+pub(super) fn generate(call: ModelCall, request: LlmRequest) -> LlmStream {
     Box::pin(try_stream! {
         let asked = PreparedRequest::new(call, &request)?;
         if !request.stream {
@@ -19,7 +19,7 @@ pub(super) fn generate(call: Call, request: LlmRequest) -> LlmStream {
             return;
         }
         let (mut frames, first) = asked.call.retry_policy.attempt(|| asked.begin()).await?;
-        let mut answer = Answer::default();
+        let mut answer = CollectedAnswer::default();
         let mut next = Some(first);
         while let Some(read) = next.take() {
             for frame in read {
@@ -46,19 +46,19 @@ pub(super) fn generate(call: Call, request: LlmRequest) -> LlmStream {
 
 /// A request in the provider's form, and how its answer is read.
 struct PreparedRequest {
-    call: Call,
-    wire: Wire,
+    call: ModelCall,
+    wire: WireProtocol,
     sent: ProviderRequest,
     thoughts: Thoughts,
 }
 
 impl PreparedRequest {
-    fn new(call: Call, request: &LlmRequest) -> Result<Self> {
+    fn new(call: ModelCall, request: &LlmRequest) -> Result<Self> {
         let profile = ProviderProfile::new(call.target.provider, &call.target.model);
         options::refuse(&request.config, &profile)?;
         let chat = request::chat(request, &profile)?;
         let sent = match profile.wire {
-            Wire::Ollama => ProviderRequest::Ollama(ollama::request_body(request, chat, &profile.model)?),
+            WireProtocol::Ollama => ProviderRequest::Ollama(ollama::request_body(request, chat, &profile.model)?),
             _ => ProviderRequest::Genai(chat, Box::new(options::options(request, &profile)?)),
         };
         Ok(Self { call, wire: profile.wire, sent, thoughts: options::thoughts(&request.config) })
@@ -68,12 +68,12 @@ impl PreparedRequest {
     async fn whole(&self) -> Result<LlmResponse> {
         let attempt = || async { self.no_complaint(self.sent.whole(&self.call).await?) };
         let body = self.call.retry_policy.attempt(attempt).await?;
-        let mut answer = Answer::default();
+        let mut answer = CollectedAnswer::default();
         match self.wire {
-            Wire::Chat => openai::whole(&body, &mut answer),
-            Wire::Responses => responses::response(&body, &mut answer),
-            Wire::Anthropic => anthropic::message(&body, &mut answer),
-            Wire::Ollama => ollama::read(&body, &mut answer),
+            WireProtocol::Chat => openai::whole(&body, &mut answer),
+            WireProtocol::Responses => responses::response(&body, &mut answer),
+            WireProtocol::Anthropic => anthropic::message(&body, &mut answer),
+            WireProtocol::Ollama => ollama::read(&body, &mut answer),
         }
         if !answer.has_ended() {
             return Err(self.call.unreadable("what is no answer"));
@@ -83,7 +83,7 @@ impl PreparedRequest {
 
     /// Sends the request and waits for the first frame. An error up to here can be retried, since nothing was shown
     /// yet.
-    async fn begin(&self) -> Result<(Frames, Vec<String>), Failure> {
+    async fn begin(&self) -> Result<(AnswerFrames, Vec<String>), FailedAttempt> {
         let mut frames = self.sent.frames(&self.call).await?;
         while let Some(first) = frames.next(&self.call).await? {
             let said = first.iter().find(|frame| !frame.trim().is_empty());
@@ -97,11 +97,11 @@ impl PreparedRequest {
     }
 
     /// Returns an error if the body is an error response. The kind of the error follows from the response's status.
-    fn no_complaint(&self, body: Value) -> Result<Value, Failure> {
+    fn no_complaint(&self, body: Value) -> Result<Value, FailedAttempt> {
         let status = match self.wire {
-            Wire::Chat | Wire::Ollama => openai::complaint(&body),
-            Wire::Responses => responses::complaint(&body),
-            Wire::Anthropic => anthropic::complaint(&body),
+            WireProtocol::Chat | WireProtocol::Ollama => openai::complaint(&body),
+            WireProtocol::Responses => responses::complaint(&body),
+            WireProtocol::Anthropic => anthropic::complaint(&body),
         };
         match status {
             Some(status) => Err(self.call.refused_in_body(status, body)),
@@ -110,19 +110,19 @@ impl PreparedRequest {
     }
 
     /// Returns further frames; `None` at the end. Errors after the answer is complete are ignored.
-    async fn more(&self, frames: &mut Frames, answer: &Answer) -> Result<Option<Vec<String>>> {
+    async fn more(&self, frames: &mut AnswerFrames, answer: &CollectedAnswer) -> Result<Option<Vec<String>>> {
         match self.call.retry_policy.in_time(frames.next(&self.call)).await {
             Err(_) if answer.has_ended() => Ok(None),
             next => next.map_err(|failure| failure.error),
         }
     }
 
-    fn read(&self, frame: &str, answer: &mut Answer) -> Result<()> {
+    fn read(&self, frame: &str, answer: &mut CollectedAnswer) -> Result<()> {
         let frame = frame.trim();
         if frame.is_empty() {
             return Ok(());
         }
-        if frame == openai::DONE && matches!(self.wire, Wire::Chat | Wire::Responses) {
+        if frame == openai::DONE && matches!(self.wire, WireProtocol::Chat | WireProtocol::Responses) {
             answer.end();
             return Ok(());
         }
@@ -132,20 +132,20 @@ impl PreparedRequest {
             return Err(self.call.unreadable("what is no answer"));
         }
         match self.wire {
-            Wire::Chat => openai::read(&json, answer),
-            Wire::Responses => responses::event(&json, answer),
-            Wire::Anthropic => anthropic::event(&json, answer),
-            Wire::Ollama => ollama::read(&json, answer),
+            WireProtocol::Chat => openai::read(&json, answer),
+            WireProtocol::Responses => responses::event(&json, answer),
+            WireProtocol::Anthropic => anthropic::event(&json, answer),
+            WireProtocol::Ollama => ollama::read(&json, answer),
         }
         Ok(())
     }
 
-    fn response(&self, answer: Answer) -> LlmResponse {
+    fn response(&self, answer: CollectedAnswer) -> LlmResponse {
         let usage = match self.wire {
-            Wire::Chat => openai::usage(answer.usage()),
-            Wire::Responses => responses::usage(answer.usage()),
-            Wire::Anthropic => anthropic::usage(answer.usage()),
-            Wire::Ollama => ollama::usage(answer.usage()),
+            WireProtocol::Chat => openai::usage(answer.usage()),
+            WireProtocol::Responses => responses::usage(answer.usage()),
+            WireProtocol::Anthropic => anthropic::usage(answer.usage()),
+            WireProtocol::Ollama => ollama::usage(answer.usage()),
         };
         let mut response = answer.into_response(usage, self.thoughts);
         response.error_message = response.error_message.map(|said| self.call.quoted(&said));

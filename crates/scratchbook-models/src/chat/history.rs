@@ -12,7 +12,7 @@ const MISSING: &str =
 
 /// One side's turn.
 #[derive(Debug)]
-pub(super) enum Turn {
+pub(super) enum ChatTurn {
     User(Vec<Part>),
     Model(Vec<Part>),
     /// The responses to the calls of the previous turn, in their order.
@@ -35,21 +35,21 @@ pub(super) struct Reply {
 /// Providers refuse calls without responses and responses without calls. So each response is placed right after its
 /// call, even if it came later. Of several responses to a call, the last counts. For a call without a
 /// response, ADK's text for a missing response is sent. A response without a call becomes text.
-pub(super) fn turns(contents: &[Content], provider: AdapterKind) -> Vec<Turn> {
+pub(super) fn turns(contents: &[Content], provider: AdapterKind) -> Vec<ChatTurn> {
     let mut pairing = Pairing { provider, turns: Vec::new(), open: HashMap::new(), nameless: Vec::new(), made: 0 };
     contents.iter().for_each(|content| pairing.read(content));
     pairing.turns
 }
 
 /// Returns the names of the tools that are called or respond in a turn.
-pub(super) fn names(turn: &mut Turn) -> Vec<&mut String> {
+pub(super) fn names(turn: &mut ChatTurn) -> Vec<&mut String> {
     match turn {
-        Turn::User(_) => Vec::new(),
-        Turn::Model(said) => {
+        ChatTurn::User(_) => Vec::new(),
+        ChatTurn::Model(said) => {
             let calls = said.iter_mut().filter_map(|part| part.function_call.as_mut());
             calls.map(|call| call.name.get_or_insert_default()).collect()
         }
-        Turn::Answers(replies) => replies.iter_mut().map(|reply| &mut reply.name).collect(),
+        ChatTurn::Answers(replies) => replies.iter_mut().map(|reply| &mut reply.name).collect(),
     }
 }
 
@@ -58,7 +58,7 @@ type ReplyPosition = (usize, usize);
 
 struct Pairing {
     provider: AdapterKind,
-    turns: Vec<Turn>,
+    turns: Vec<ChatTurn>,
     /// The last call with each id.
     open: HashMap<String, ReplyPosition>,
     /// Calls without ids that have no response yet. Each has its tool's name.
@@ -85,7 +85,7 @@ impl Pairing {
         if calls || matches!(content.role.as_deref(), Some("model" | "assistant")) {
             self.model(said);
         } else {
-            self.turns.push(Turn::User(said));
+            self.turns.push(ChatTurn::User(said));
         }
     }
 
@@ -98,9 +98,9 @@ impl Pairing {
             call.id = Some(id.clone());
             replies.push(Reply { id, name, text: MISSING.to_owned(), media: Vec::new() });
         }
-        self.turns.push(Turn::Model(said));
+        self.turns.push(ChatTurn::Model(said));
         if !replies.is_empty() {
-            self.turns.push(Turn::Answers(replies));
+            self.turns.push(ChatTurn::Answers(replies));
         }
     }
 
@@ -136,7 +136,7 @@ impl Pairing {
             }
         };
         let reply = place.and_then(|(turn, n)| match self.turns.get_mut(turn) {
-            Some(Turn::Answers(replies)) => replies.get_mut(n),
+            Some(ChatTurn::Answers(replies)) => replies.get_mut(n),
             _ => None,
         });
         match reply {

@@ -18,17 +18,17 @@ mod silenced_tracing;
 use genai::adapter::AdapterKind;
 use genai::chat::ReasoningEffort;
 
-use super::client::Call;
+use super::client::ModelCall;
 use scratchbook_agent::model::{LlmRequest, LlmStream};
 
 /// Calls a model. The answer arrives in pieces if streaming is requested, and then as a whole.
-pub(super) fn generate(call: Call, request: LlmRequest) -> LlmStream {
+pub(super) fn generate(call: ModelCall, request: LlmRequest) -> LlmStream {
     generate::generate(call, request)
 }
 
 /// The protocol of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wire {
+enum WireProtocol {
     /// OpenAI's Chat Completions, which most other providers use as well.
     Chat,
     /// OpenAI's Responses.
@@ -42,18 +42,18 @@ enum Wire {
 /// The protocol of one model's provider, and the provider's known requirements.
 struct ProviderProfile {
     kind: AdapterKind,
-    wire: Wire,
+    wire: WireProtocol,
     model: String,
 }
 
 impl ProviderProfile {
     fn new(kind: AdapterKind, model: &str) -> Self {
         let wire = match kind {
-            AdapterKind::OpenAIResp => Wire::Responses,
-            AdapterKind::Anthropic | AdapterKind::MiniMax => Wire::Anthropic,
-            AdapterKind::OpenCodeGo if model.to_lowercase().starts_with("minimax-") => Wire::Anthropic,
-            AdapterKind::Ollama | AdapterKind::OllamaCloud => Wire::Ollama,
-            _ => Wire::Chat,
+            AdapterKind::OpenAIResp => WireProtocol::Responses,
+            AdapterKind::Anthropic | AdapterKind::MiniMax => WireProtocol::Anthropic,
+            AdapterKind::OpenCodeGo if model.to_lowercase().starts_with("minimax-") => WireProtocol::Anthropic,
+            AdapterKind::Ollama | AdapterKind::OllamaCloud => WireProtocol::Ollama,
+            _ => WireProtocol::Chat,
         };
         Self { kind, wire, model: model.to_owned() }
     }
@@ -80,13 +80,14 @@ impl ProviderProfile {
     /// Returns whether the thoughts before a call have to be sent back with it.
     fn wants_thoughts(&self) -> bool {
         let these = [AdapterKind::DeepSeek, AdapterKind::Kimi, AdapterKind::Moonshot, AdapterKind::Mimo];
-        self.wire == Wire::Ollama || these.contains(&self.kind)
+        self.wire == WireProtocol::Ollama || these.contains(&self.kind)
     }
 
     /// Returns a reasoning effort that is not sent. With it, genai does not take the end of a model's name, as in
     /// `mistral-medium`, for a reasoning effort.
     fn keep_name(&self) -> Option<ReasoningEffort> {
         let looks_so = ReasoningEffort::from_model_name(&self.model).0.is_some();
-        (looks_so && matches!(self.wire, Wire::Chat | Wire::Responses)).then_some(ReasoningEffort::Budget(0))
+        (looks_so && matches!(self.wire, WireProtocol::Chat | WireProtocol::Responses))
+            .then_some(ReasoningEffort::Budget(0))
     }
 }

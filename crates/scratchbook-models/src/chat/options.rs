@@ -8,7 +8,7 @@ use genai::chat::{ChatOptions, ChatResponseFormat, JsonSpec, ReasoningEffort, To
 use serde_json::{Map, Value, json};
 
 use super::answers::Thoughts;
-use super::{ProviderProfile, Wire};
+use super::{ProviderProfile, WireProtocol};
 use scratchbook_agent::model::{FunctionDeclaration, GenerateContentConfig, LlmRequest};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 
@@ -24,14 +24,14 @@ pub(super) fn options(request: &LlmRequest, profile: &ProviderProfile) -> Result
     let thinking = Thinking::of(config)?;
     thinking.apply(profile, &mut options, &mut extra)?;
     // Anthropic's models refuse these settings while they think; ADK has the same rule.
-    if !(profile.wire == Wire::Anthropic && thinking.is_wanted()) {
+    if !(profile.wire == WireProtocol::Anthropic && thinking.is_wanted()) {
         options.temperature = config.temperature;
         options.top_p = config.top_p;
-        if profile.wire == Wire::Anthropic {
+        if profile.wire == WireProtocol::Anthropic {
             extra.extend(config.top_k.map(|k| ("top_k".to_owned(), whole(k))));
         }
     }
-    if profile.wire == Wire::Chat {
+    if profile.wire == WireProtocol::Chat {
         options.seed = config.seed.and_then(|seed| u64::try_from(seed).ok());
         if options.seed.is_none() {
             extra.extend(config.seed.map(|seed| ("seed".to_owned(), seed.into())));
@@ -53,7 +53,7 @@ pub(super) fn tools<'a>(
 ) -> impl Iterator<Item = &'a FunctionDeclaration> + use<'a> {
     let allowed = allowed_names(&request.config);
     // Ollama has no setting for the choice of tools. To forbid tools, none are declared.
-    let none = profile.wire == Wire::Ollama && mode(&request.config).as_deref() == Some("NONE");
+    let none = profile.wire == WireProtocol::Ollama && mode(&request.config).as_deref() == Some("NONE");
     request.tools.iter().filter(move |tool| !none && allowed.is_none_or(|names| names.contains(&json!(tool.name))))
 }
 
@@ -76,10 +76,10 @@ pub(super) fn refuse(config: &GenerateContentConfig, profile: &ProviderProfile) 
     if config.cached_content.is_some() {
         return refused("`cachedContent`");
     }
-    if profile.wire == Wire::Responses && config.stop_sequences.iter().flatten().next().is_some() {
+    if profile.wire == WireProtocol::Responses && config.stop_sequences.iter().flatten().next().is_some() {
         return refused("`stopSequences`");
     }
-    if profile.wire == Wire::Ollama && mode(config).as_deref() == Some("ANY") {
+    if profile.wire == WireProtocol::Ollama && mode(config).as_deref() == Some("ANY") {
         return refused("function calling of mode ANY");
     }
     Ok(())
@@ -141,7 +141,7 @@ impl Thinking {
         extra: &mut Map<String, Value>,
     ) -> Result<()> {
         // OpenAI and Anthropic return summaries of thoughts only if they are requested.
-        let anthropic = profile.wire == Wire::Anthropic;
+        let anthropic = profile.wire == WireProtocol::Anthropic;
         options.capture_reasoning_content = Some(self.include == Some(true) || anthropic);
         if self.level.is_some() {
             options.reasoning_effort.clone_from(&self.level);

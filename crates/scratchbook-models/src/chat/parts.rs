@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use genai::chat::{Binary, ContentPart, CustomPart};
 use serde_json::{Value, json};
 
-use super::{ProviderProfile, Wire};
+use super::{ProviderProfile, WireProtocol};
 use scratchbook_core::content::{Blob, FileData, Part};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 
@@ -97,12 +97,12 @@ fn not_shown(part: &Part) -> String {
 
 fn say(content: &mut Vec<ContentPart>, text: String, profile: &ProviderProfile) {
     // Anthropic would refuse the whole conversation for an empty text.
-    if profile.wire == Wire::Anthropic && text.trim().is_empty() {
+    if profile.wire == WireProtocol::Anthropic && text.trim().is_empty() {
         return;
     }
     match content.last_mut() {
         // Texts are joined as ADK's `LiteLlm` joins them.
-        Some(ContentPart::Text(said)) if profile.wire != Wire::Anthropic => {
+        Some(ContentPart::Text(said)) if profile.wire != WireProtocol::Anthropic => {
             said.push('\n');
             said.push_str(&text);
         }
@@ -132,13 +132,13 @@ fn thought(part: &Part, calls: bool, profile: &ProviderProfile) -> Vec<ContentPa
     let signature = part.thought_signature.as_ref().and_then(|bytes| std::str::from_utf8(bytes).ok());
     let signature = signature.filter(|signature| signature.is_ascii() && !signature.is_empty());
     match (profile.wire, signature) {
-        (Wire::Anthropic, Some(data)) if text.is_empty() => {
+        (WireProtocol::Anthropic, Some(data)) if text.is_empty() => {
             vec![block(json!({"type": "redacted_thinking", "data": data}))]
         }
-        (Wire::Anthropic, Some(signature)) => {
+        (WireProtocol::Anthropic, Some(signature)) => {
             vec![block(json!({"type": "thinking", "thinking": text, "signature": signature}))]
         }
-        (Wire::Chat | Wire::Ollama, _) if calls && profile.wants_thoughts() && !text.is_empty() => {
+        (WireProtocol::Chat | WireProtocol::Ollama, _) if calls && profile.wants_thoughts() && !text.is_empty() => {
             vec![ContentPart::ReasoningContent(text.to_owned())]
         }
         _ => Vec::new(),
@@ -159,10 +159,10 @@ fn inline(blob: &Blob, profile: &ProviderProfile) -> Result<Option<ContentPart>>
     let kind = mime_type(blob.mime_type.as_deref());
     let (image, pdf) = (kind.starts_with("image/"), kind == "application/pdf");
     let taken = match profile.wire {
-        Wire::Anthropic => return anthropic_takes(&kind).map(|()| Some(binary(blob, kind, profile))),
-        Wire::Chat => image || pdf || kind.starts_with("audio/") || kind.starts_with("video/"),
-        Wire::Responses => image || pdf,
-        Wire::Ollama => image,
+        WireProtocol::Anthropic => return anthropic_takes(&kind).map(|()| Some(binary(blob, kind, profile))),
+        WireProtocol::Chat => image || pdf || kind.starts_with("audio/") || kind.starts_with("video/"),
+        WireProtocol::Responses => image || pdf,
+        WireProtocol::Ollama => image,
     };
     if taken { Ok(Some(binary(blob, kind, profile))) } else { Err(not_taken(&kind, profile.provider())) }
 }
@@ -170,7 +170,7 @@ fn inline(blob: &Blob, profile: &ProviderProfile) -> Result<Option<ContentPart>>
 fn binary(blob: &Blob, kind: String, profile: &ProviderProfile) -> ContentPart {
     // OpenAI refuses files without a name.
     let name = blob.display_name.clone().or_else(|| {
-        let nameless = profile.wire == Wire::Chat && kind == "application/pdf";
+        let nameless = profile.wire == WireProtocol::Chat && kind == "application/pdf";
         nameless.then(|| "document.pdf".to_owned())
     });
     ContentPart::Binary(Binary::from_base64(kind, STANDARD.encode(bytes(blob)), name))
@@ -193,10 +193,12 @@ fn by_uri(file: &FileData, profile: &ProviderProfile) -> Result<ContentPart> {
     let (image, pdf) = (kind.starts_with("image/"), kind == "application/pdf");
     let url = || ContentPart::Binary(Binary::from_url(kind.clone(), uri, file.display_name.clone()));
     match profile.wire {
-        Wire::Chat if web && (image || kind.starts_with("video/")) => Ok(url()),
-        Wire::Responses if web && (image || pdf) => Ok(url()),
-        Wire::Anthropic if web && image => Ok(block(json!({"type": "image", "source": {"type": "url", "url": uri}}))),
-        Wire::Anthropic if web && pdf => Ok(url()),
+        WireProtocol::Chat if web && (image || kind.starts_with("video/")) => Ok(url()),
+        WireProtocol::Responses if web && (image || pdf) => Ok(url()),
+        WireProtocol::Anthropic if web && image => {
+            Ok(block(json!({"type": "image", "source": {"type": "url", "url": uri}})))
+        }
+        WireProtocol::Anthropic if web && pdf => Ok(url()),
         // The address is not repeated, since it may contain a secret.
         _ => Err(Error::new(
             ErrorKind::Unsupported,

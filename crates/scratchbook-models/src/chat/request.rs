@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use genai::chat::{ChatMessage, ChatRequest, ChatRole, ContentPart, MessageContent, Tool, ToolResponse};
 use serde_json::json;
 
-use super::history::{self, Reply, Turn, turns};
+use super::history::{self, ChatTurn, Reply, turns};
 use super::parts::NotTaken;
-use super::{ProviderProfile, Wire, options, parts};
+use super::{ProviderProfile, WireProtocol, options, parts};
 use scratchbook_agent::model::{FunctionDeclaration, LlmRequest};
 use scratchbook_core::content::Part;
 use scratchbook_core::error::{Error, ErrorKind, Result};
@@ -34,19 +34,19 @@ pub(super) fn chat(request: &LlmRequest, profile: &ProviderProfile) -> Result<Ch
     }
     let mut messages = Vec::new();
     let mut turns = turns(&request.contents, profile.kind);
-    if profile.wire != Wire::Ollama {
+    if profile.wire != WireProtocol::Ollama {
         let declared: BTreeSet<_> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
         turns.iter_mut().flat_map(history::names).filter(|name| !declared.contains(name.as_str())).for_each(make_plain);
     }
-    let asked = turns.iter().rposition(|turn| matches!(turn, Turn::User(_)));
+    let asked = turns.iter().rposition(|turn| matches!(turn, ChatTurn::User(_)));
     for (n, turn) in turns.into_iter().enumerate() {
         match turn {
-            Turn::User(said) => {
+            ChatTurn::User(said) => {
                 let not_taken = if Some(n) == asked { NotTaken::Refused } else { NotTaken::Named };
                 push(&mut messages, ChatMessage::user, parts::user(&said, profile, not_taken)?);
             }
-            Turn::Model(said) => push(&mut messages, ChatMessage::assistant, parts::model(&said, profile)),
-            Turn::Answers(replies) => answers(&mut messages, replies, profile),
+            ChatTurn::Model(said) => push(&mut messages, ChatMessage::assistant, parts::model(&said, profile)),
+            ChatTurn::Answers(replies) => answers(&mut messages, replies, profile),
         }
     }
     match messages.last() {
@@ -54,7 +54,7 @@ pub(super) fn chat(request: &LlmRequest, profile: &ProviderProfile) -> Result<Ch
         Some(last) if last.role == ChatRole::Assistant => messages.push(ChatMessage::user(GO_ON)),
         Some(_) => {}
     }
-    if profile.wire == Wire::Anthropic {
+    if profile.wire == WireProtocol::Anthropic {
         messages = alternating(messages);
     }
     let mut chat = ChatRequest::new(messages);
@@ -85,7 +85,7 @@ fn push(messages: &mut Vec<ChatMessage>, message: fn(MessageContent) -> ChatMess
 fn answers(messages: &mut Vec<ChatMessage>, replies: Vec<Reply>, profile: &ProviderProfile) {
     let (mut content, mut media): (Vec<ContentPart>, Vec<Part>) = (Vec::new(), Vec::new());
     for Reply { id, name, text, media: beside } in replies {
-        if profile.wire == Wire::Anthropic && !beside.is_empty() {
+        if profile.wire == WireProtocol::Anthropic && !beside.is_empty() {
             let mut blocks = vec![json!({"type": "text", "text": text})];
             blocks.extend(beside.iter().map(parts::media_block));
             content.push(parts::block(json!({"type": "tool_result", "content": blocks, "tool_use_id": id})));
@@ -94,7 +94,7 @@ fn answers(messages: &mut Vec<ChatMessage>, replies: Vec<Reply>, profile: &Provi
             content.push(ContentPart::ToolResponse(ToolResponse::new(id, text).with_fn_name(name)));
         }
     }
-    if profile.wire == Wire::Ollama {
+    if profile.wire == WireProtocol::Ollama {
         // Each message has one response, since Ollama would read only the last of several.
         content.into_iter().for_each(|answer| push(messages, ChatMessage::tool, vec![answer]));
     } else {
@@ -135,5 +135,5 @@ fn tool(declaration: &FunctionDeclaration, profile: &ProviderProfile) -> Tool {
     let tool =
         Tool::new(declaration.name.as_str()).with_description(declaration.description.as_str()).with_schema(schema);
     // In OpenAI's default mode, the optional arguments of a schema would be required.
-    if profile.wire == Wire::Responses { tool.with_strict(false) } else { tool }
+    if profile.wire == WireProtocol::Responses { tool.with_strict(false) } else { tool }
 }

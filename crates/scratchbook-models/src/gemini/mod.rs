@@ -16,12 +16,12 @@ use self::frames::SseFrames;
 use self::response::answer;
 use self::stream::Aggregator;
 use super::body::{self, SizeLimit};
-use super::client::Call;
-use super::retry::{Failure, RetryAdvice};
+use super::client::ModelCall;
+use super::retry::{FailedAttempt, RetryAdvice};
 use scratchbook_agent::model::{LlmRequest, LlmResponse, LlmStream};
 use scratchbook_core::error::{Error, Result};
 
-pub(super) fn generate(call: Call, request: LlmRequest) -> LlmStream {
+pub(super) fn generate(call: ModelCall, request: LlmRequest) -> LlmStream {
     Box::pin(async_stream::try_stream! {
         let body = serde_json::to_vec(&request::request_body(&request)?)
             .map_err(|error| Error::internal("a request cannot be written").with_source(error))?;
@@ -48,7 +48,7 @@ pub(super) fn generate(call: Call, request: LlmRequest) -> LlmStream {
 }
 
 /// Sends the request, and returns an answer that is not streamed.
-async fn whole(call: &Call, sent: &[u8]) -> Result<LlmResponse, Failure> {
+async fn whole(call: &ModelCall, sent: &[u8]) -> Result<LlmResponse, FailedAttempt> {
     let response = send(call, "generateContent", sent).await?;
     let text = body::whole(call, response).await?;
     if text.iter().all(u8::is_ascii_whitespace) {
@@ -60,15 +60,18 @@ async fn whole(call: &Call, sent: &[u8]) -> Result<LlmResponse, Failure> {
 }
 
 /// Returns the first piece of a streamed answer. An error up to here can be retried, since nothing was shown yet.
-async fn first_piece<'a>(call: &'a Call, body: &[u8]) -> Result<(Pieces<'a>, Map<String, Value>), Failure> {
+async fn first_piece<'a>(
+    call: &'a ModelCall,
+    body: &[u8],
+) -> Result<(StreamedPieces<'a>, Map<String, Value>), FailedAttempt> {
     let response = send(call, "streamGenerateContent", body).await?;
-    let mut pieces = Pieces { call, response, frames: SseFrames::default(), limit: SizeLimit::default() };
+    let mut pieces = StreamedPieces { call, response, frames: SseFrames::default(), limit: SizeLimit::default() };
     let first = pieces.next().await?.ok_or_else(|| nothing(call))?;
     Ok((pieces, no_complaint(call, first)?))
 }
 
 /// Returns an error if the body is an error response. The kind of the error follows from the status in the response.
-fn no_complaint(call: &Call, body: Map<String, Value>) -> Result<Map<String, Value>, Failure> {
+fn no_complaint(call: &ModelCall, body: Map<String, Value>) -> Result<Map<String, Value>, FailedAttempt> {
     let Some(complaint) = body.get("error") else {
         return Ok(body);
     };
@@ -76,7 +79,7 @@ fn no_complaint(call: &Call, body: Map<String, Value>) -> Result<Map<String, Val
     Err(call.refused_in_body(code.unwrap_or(500), body.into()))
 }
 
-async fn send(call: &Call, method: &str, sent: &[u8]) -> Result<Response, Failure> {
+async fn send(call: &ModelCall, method: &str, sent: &[u8]) -> Result<Response, FailedAttempt> {
     let mut request = call.http.post(url(call, method)?).header(CONTENT_TYPE, "application/json").body(sent.to_vec());
     if let Some(key) = &call.key {
         let mut key =
@@ -93,7 +96,7 @@ async fn send(call: &Call, method: &str, sent: &[u8]) -> Result<Response, Failur
     Err(call.refused(status, &headers, &body::complaint(response).await))
 }
 
-fn url(call: &Call, method: &str) -> Result<Url> {
+fn url(call: &ModelCall, method: &str) -> Result<Url> {
     let mut url = call.endpoint.clone().ok_or_else(|| Error::internal("a model of the Gemini API has no address"))?;
     let model = &call.target.model;
     if let Ok(mut segments) = url.path_segments_mut() {
@@ -110,15 +113,15 @@ fn url(call: &Call, method: &str) -> Result<Url> {
 }
 
 /// The pieces of a streamed answer.
-struct Pieces<'a> {
-    call: &'a Call,
+struct StreamedPieces<'a> {
+    call: &'a ModelCall,
     response: Response,
     frames: SseFrames,
     limit: SizeLimit,
 }
 
-impl Pieces<'_> {
-    async fn next(&mut self) -> Result<Option<Map<String, Value>>, Failure> {
+impl StreamedPieces<'_> {
+    async fn next(&mut self) -> Result<Option<Map<String, Value>>, FailedAttempt> {
         loop {
             if let Some(frame) = self.frames.next() {
                 return Ok(Some(object(self.call, &frame)?));
@@ -138,17 +141,17 @@ impl Pieces<'_> {
     }
 }
 
-fn object(call: &Call, text: &[u8]) -> Result<Map<String, Value>> {
+fn object(call: &ModelCall, text: &[u8]) -> Result<Map<String, Value>> {
     scratchbook_core::json::from_slice(text).map_err(|error| call.unreadable(&error.to_string()))
 }
 
 /// Returns the failure for an empty response, which some proxies send.
-fn nothing(call: &Call) -> Failure {
-    Failure { error: call.unreadable("nothing"), retry: RetryAdvice::Later }
+fn nothing(call: &ModelCall) -> FailedAttempt {
+    FailedAttempt { error: call.unreadable("nothing"), retry: RetryAdvice::Later }
 }
 
 /// Returns the response for an error that the provider reports after pieces of its answer.
-fn error_response(call: &Call, complaint: &Value) -> LlmResponse {
+fn error_response(call: &ModelCall, complaint: &Value) -> LlmResponse {
     let text = |name: &str| complaint.get(name).and_then(Value::as_str).map(str::to_owned);
     LlmResponse {
         error_code: text("status").or_else(|| complaint.get("code").map(Value::to_string)),

@@ -6,7 +6,7 @@ use scratchbook_core::json::MAX_DEPTH;
 
 /// A step from a value to one inside it.
 #[derive(Clone, Debug, PartialEq)]
-enum Step {
+enum PathStep {
     Key(String),
     Index(usize),
 }
@@ -14,12 +14,12 @@ enum Step {
 /// Returns the value at a path.
 pub(super) fn get<'a>(args: &'a Map<String, Value>, path: &str) -> Option<&'a Value> {
     let steps = parse(path)?;
-    let (Step::Key(first), rest) = steps.split_first()? else {
+    let (PathStep::Key(first), rest) = steps.split_first()? else {
         return None;
     };
     rest.iter().try_fold(args.get(first)?, |value, step| match step {
-        Step::Key(key) => value.get(key),
-        Step::Index(index) => value.get(index),
+        PathStep::Key(key) => value.get(key),
+        PathStep::Index(index) => value.get(index),
     })
 }
 
@@ -27,21 +27,21 @@ pub(super) fn get<'a>(args: &'a Map<String, Value>, path: &str) -> Option<&'a Va
 /// values or is deeper than values may be.
 pub(super) fn set(args: &mut Map<String, Value>, path: &str, value: Value) {
     let steps = parse(path).unwrap_or_default();
-    let Some((Step::Key(first), rest)) = steps.split_first() else {
+    let Some((PathStep::Key(first), rest)) = steps.split_first() else {
         return;
     };
     let mut place = args.entry(first.as_str()).or_insert(Value::Null);
     for step in rest {
         if place.is_null() {
             *place = match step {
-                Step::Key(_) => Value::Object(Map::new()),
-                Step::Index(_) => Value::Array(Vec::new()),
+                PathStep::Key(_) => Value::Object(Map::new()),
+                PathStep::Index(_) => Value::Array(Vec::new()),
             };
         }
         place = match (step, place) {
-            (Step::Key(key), Value::Object(fields)) => fields.entry(key.as_str()).or_insert(Value::Null),
+            (PathStep::Key(key), Value::Object(fields)) => fields.entry(key.as_str()).or_insert(Value::Null),
             // Items arrive in order. Allowing gaps would let a few bytes of path allocate megabytes.
-            (Step::Index(index), Value::Array(items)) if *index <= items.len() => {
+            (PathStep::Index(index), Value::Array(items)) if *index <= items.len() => {
                 if items.len() == *index {
                     items.push(Value::Null);
                 }
@@ -55,7 +55,7 @@ pub(super) fn set(args: &mut Map<String, Value>, path: &str, value: Value) {
 
 /// Parses a sequence of `$.name`, `[0]`, `['name']` and `["name"]`. Returns `None` if there are more steps than a value
 /// may have levels: dropping a deep value uses stack for each level.
-fn parse(path: &str) -> Option<Vec<Step>> {
+fn parse(path: &str) -> Option<Vec<PathStep>> {
     let mut rest = path.strip_prefix('$').unwrap_or(path);
     let mut steps = Vec::new();
     while !rest.is_empty() {
@@ -70,19 +70,19 @@ fn parse(path: &str) -> Option<Vec<Step>> {
 }
 
 /// Reads a step in brackets. Returns the step and the rest of the path.
-fn bracket(text: &str) -> Option<(Option<Step>, &str)> {
+fn bracket(text: &str) -> Option<(Option<PathStep>, &str)> {
     let inner = text.strip_prefix('[')?;
     let quote = inner.chars().next().filter(|c| matches!(c, '\'' | '"'));
     let Some(quote) = quote else {
         let (digits, after) = inner.split_once(']')?;
-        return Some((Some(Step::Index(digits.trim().parse().ok()?)), after));
+        return Some((Some(PathStep::Index(digits.trim().parse().ok()?)), after));
     };
     let mut key = String::new();
     let mut chars = inner.char_indices().skip(1);
     while let Some((at, c)) = chars.next() {
         match c {
             '\\' => key.push(escaped(&mut chars)?),
-            _ if c == quote => return Some((Some(Step::Key(key)), inner[at + 1..].strip_prefix(']')?)),
+            _ if c == quote => return Some((Some(PathStep::Key(key)), inner[at + 1..].strip_prefix(']')?)),
             _ => key.push(c),
         }
     }
@@ -105,14 +105,14 @@ fn escaped(chars: &mut impl Iterator<Item = (usize, char)>) -> Option<char> {
 }
 
 /// Reads a step that is a plain name. Returns the step and the rest of the path.
-fn name(text: &str) -> (Option<Step>, &str) {
+fn name(text: &str) -> (Option<PathStep>, &str) {
     let text = text.strip_prefix('.').unwrap_or(text);
     // Stray brackets are skipped, so that parsing always ends.
     let from = text.find(|c| !matches!(c, '[' | ']')).filter(|from| *from > 0).map_or(text, |from| &text[from..]);
     let end = from.find(['.', '[', ']']).unwrap_or(from.len());
     let key = &from[..end];
     (
-        (!key.is_empty()).then(|| Step::Key(key.to_owned())),
+        (!key.is_empty()).then(|| PathStep::Key(key.to_owned())),
         if end == 0 { &from[from.len().min(1)..] } else { &from[end..] },
     )
 }

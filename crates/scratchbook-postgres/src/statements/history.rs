@@ -88,23 +88,23 @@ statements! {
 
 /// The statements that read change feeds.
 #[derive(Debug)]
-pub(in super::super) struct Feeds {
+pub(in super::super) struct FeedStatements {
     pub(in super::super) database_id: Statement,
     pub(in super::super) now: Statement,
-    pub(in super::super) of_app: Pages,
-    pub(in super::super) of_user: Pages,
+    pub(in super::super) of_app: FeedPageStatements,
+    pub(in super::super) of_user: FeedPageStatements,
 }
 
 /// The statements that read pages of a feed.
 #[derive(Debug)]
-pub(in super::super) struct Pages {
+pub(in super::super) struct FeedPageStatements {
     /// The first page of a window. This statement also has to find the first position.
     pub(in super::super) begin: Statement,
     /// A page after a known position.
     pub(in super::super) go_on: Statement,
 }
 
-impl Feeds {
+impl FeedStatements {
     pub(super) fn new(fill: &Fill<'_>) -> Self {
         const FEED: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER, NUMBER, NUMBER];
         const OF_USER: &str = "t.user_id >= $2 AND t.user_id <= $2";
@@ -118,7 +118,10 @@ impl Feeds {
                 let sql = sql.replace("{first}", first).replace("{of user}", of_user);
                 fill.statement(&sql.replace("{state of user}", state_of_user).replace("{order}", order), FEED)
             };
-            Pages { begin: feed(include_str!("../sql/feed_first.sql")), go_on: feed("SELECT $5::bigint AS position") }
+            FeedPageStatements {
+                begin: feed(include_str!("../sql/feed_first.sql")),
+                go_on: feed("SELECT $5::bigint AS position"),
+            }
         };
         Self {
             database_id: fill.statement("SELECT id FROM {schema}.database_id WHERE one", &[]),

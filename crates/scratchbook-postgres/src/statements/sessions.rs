@@ -5,7 +5,7 @@ use scratchbook_core::session::ListOrder;
 
 /// The statements that list sessions.
 #[derive(Debug)]
-pub(in super::super) struct Lists {
+pub(in super::super) struct ListStatements {
     of_app: Ways,
     of_user: Ways,
     /// Reads the sessions that were selected from the candidates.
@@ -17,18 +17,18 @@ pub(in super::super) struct Lists {
 /// A list in both orders.
 #[derive(Debug)]
 struct Ways {
-    oldest_first: Parts,
-    newest_first: Parts,
+    oldest_first: PageStatements,
+    newest_first: PageStatements,
 }
 
 /// Reads a page of a list, or the candidates for a filtered page.
 #[derive(Debug)]
-pub(in super::super) struct Parts {
+pub(in super::super) struct PageStatements {
     pub(in super::super) page: Statement,
     pub(in super::super) scan: Statement,
 }
 
-impl Lists {
+impl ListStatements {
     pub(super) fn new(fill: &Fill<'_>) -> Self {
         let page = include_str!("../sql/list_page.sql");
         Self {
@@ -50,7 +50,7 @@ impl Lists {
     }
 
     /// Returns the list of a user, or of the whole app if there is no user.
-    pub(in super::super) fn of(&self, user_id: Option<&str>, order: ListOrder) -> &Parts {
+    pub(in super::super) fn of(&self, user_id: Option<&str>, order: ListOrder) -> &PageStatements {
         let Ways { oldest_first, newest_first } = if user_id.is_some() { &self.of_user } else { &self.of_app };
         match order {
             ListOrder::OldestFirst => oldest_first,
@@ -65,7 +65,7 @@ impl Ways {
         let parts = |from: &str, way: &str| {
             let list = include_str!("../sql/list.sql").replace("{found}", found.trim_end()).replace("{page}", page);
             let statement = |sql: &str| fill.statement(&sql.replace("{from}", from).replace("{way}", way), LIST);
-            Parts { page: statement(&list), scan: statement(found) }
+            PageStatements { page: statement(&list), scan: statement(found) }
         };
         Self { oldest_first: parts(">", "ASC"), newest_first: parts("<", "DESC") }
     }

@@ -12,7 +12,7 @@ use scratchbook::{Error, ErrorKind};
 
 use super::login::LoginError;
 use super::{Access, Caller, is_open_to_all};
-use crate::refusal::Refused;
+use crate::refusal::RefusedRequest;
 use crate::surface::Surface;
 
 /// The refusal of a request that was sent without a token.
@@ -71,7 +71,7 @@ fn unauthenticated(path: &str, error: LoginError) -> Response {
         LoginError::Missing => ("Bearer", TAKES_TOKEN.to_owned()),
         LoginError::Invalid(message) => (r#"Bearer error="invalid_token""#, message),
     };
-    let mut response = Refused::from(Error::new(ErrorKind::Unauthenticated, message)).into_response();
+    let mut response = RefusedRequest::from(Error::new(ErrorKind::Unauthenticated, message)).into_response();
     response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
     response
 }

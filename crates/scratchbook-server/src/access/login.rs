@@ -9,7 +9,7 @@ use scratchbook::{Error, Result};
 use super::caller::Caller;
 use super::jwt::{Invalid, Jwts};
 use super::tokens::{TokenMatch, Tokens};
-use crate::reload::Watched;
+use crate::reload::Reloaded;
 
 /// How callers log in: with tokens from a file, JWTs, or both. Both are sent as `Authorization: Bearer TOKEN`.
 ///
@@ -25,8 +25,8 @@ pub struct Login {
 
 /// A [`Login`] whose files have been read.
 #[derive(Debug)]
-pub(crate) struct Gate {
-    tokens: Option<Watched<Tokens>>,
+pub(crate) struct LoginGate {
+    tokens: Option<Reloaded<Tokens>>,
     jwts: Jwts,
 }
 
@@ -91,7 +91,7 @@ impl Login {
     ///
     /// The error of a file that cannot be read or is invalid; `InvalidArgument` if the login accepts neither tokens nor
     /// JWTs.
-    pub(crate) fn open(self) -> Result<Gate> {
+    pub(crate) fn open(self) -> Result<LoginGate> {
         let Self { tokens, jwt_secret, jwks, jwt_issuer, jwt_audience } = self;
         let jwt = jwt_secret.is_some() || jwks.is_some();
         if tokens.is_none() && !jwt {
@@ -101,12 +101,12 @@ impl Login {
             let message = "an issuer or an audience of JWTs is given, but no key: give a JWKS file or a secret";
             return Err(Error::invalid(message));
         }
-        let tokens = tokens.map(|path| Watched::new(vec![path.clone()], move || Tokens::read(&path))).transpose()?;
-        Ok(Gate { tokens, jwts: Jwts::open(jwt_secret, jwks, jwt_issuer, jwt_audience)? })
+        let tokens = tokens.map(|path| Reloaded::new(vec![path.clone()], move || Tokens::read(&path))).transpose()?;
+        Ok(LoginGate { tokens, jwts: Jwts::open(jwt_secret, jwks, jwt_issuer, jwt_audience)? })
     }
 }
 
-impl Gate {
+impl LoginGate {
     /// Returns the caller that sent these headers.
     ///
     /// # Errors
@@ -127,7 +127,7 @@ impl Gate {
     ///
     /// The first error. Files that could be read take effect; for the others, the previous contents stay in effect.
     pub(crate) fn reload(&self) -> Result<()> {
-        let tokens = self.tokens.as_ref().map_or(Ok(()), Watched::reload);
+        let tokens = self.tokens.as_ref().map_or(Ok(()), Reloaded::reload);
         self.jwts.reload().and(tokens)
     }
 }

@@ -17,7 +17,7 @@ pub(crate) use caller::Caller;
 pub use caller::Right;
 pub(crate) use identify::{Identity, SentToken, identify, require_caller};
 pub use login::Login;
-pub(crate) use login::{Gate, LoginError};
+pub(crate) use login::{LoginError, LoginGate};
 pub use new_token::{MadeToken, NewToken};
 
 /// The paths at which people log in and out with a browser.
@@ -38,7 +38,7 @@ pub(crate) enum Access {
     /// Everybody, without a login and with all rights. This is for a server on your own machine.
     Open,
     /// Callers with a token.
-    Login(Arc<Gate>),
+    Login(Arc<LoginGate>),
 }
 
 impl Access {

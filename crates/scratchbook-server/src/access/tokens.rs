@@ -18,11 +18,11 @@ use crate::reload;
 /// The tokens of a file.
 #[derive(Debug)]
 pub(crate) struct Tokens {
-    tokens: Vec<Token>,
+    tokens: Vec<KnownToken>,
 }
 
 #[derive(Debug)]
-struct Token {
+struct KnownToken {
     hash: [u8; SHA256_OUTPUT_LEN],
     caller: Caller,
     /// The time at which the token expires, in seconds since 1970.
@@ -40,14 +40,14 @@ pub(super) enum TokenMatch {
 /// The file, as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct TokenFile {
     #[serde(default)]
-    token: Vec<Entry>,
+    token: Vec<TokenEntry>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct TokenEntry {
     name: String,
     sha256: String,
     app: Option<String>,
@@ -64,15 +64,15 @@ impl Tokens {
         let bytes = reload::read("the tokens", path)?;
         let wrong = |message: String| Error::invalid(format!("the tokens '{}': {message}", path.display()));
         let text = std::str::from_utf8(&bytes).map_err(|e| wrong(format!("the file is not UTF-8: {e}")))?;
-        let file: File = toml::from_str(text).map_err(|e| {
+        let file: TokenFile = toml::from_str(text).map_err(|e| {
             let line = e.span().map(|span| text.bytes().take(span.start).filter(|byte| *byte == b'\n').count() + 1);
             let place = line.map(|line| format!("line {line}: ")).unwrap_or_default();
             wrong(format!("{place}{}", e.message()))
         })?;
-        let mut tokens: Vec<Token> = Vec::new();
+        let mut tokens: Vec<KnownToken> = Vec::new();
         for entry in file.token {
             let name = entry.name.clone();
-            let token = Token::new(entry).map_err(|e| wrong(format!("the token '{name}': {e}")))?;
+            let token = KnownToken::new(entry).map_err(|e| wrong(format!("the token '{name}': {e}")))?;
             if tokens.iter().any(|other| other.caller.name() == token.caller.name() || other.hash == token.hash) {
                 return Err(wrong(format!("there are two tokens '{name}', or two with its hash; keep one")));
             }
@@ -98,8 +98,8 @@ impl Tokens {
     }
 }
 
-impl Token {
-    fn new(entry: Entry) -> Result<Self> {
+impl KnownToken {
+    fn new(entry: TokenEntry) -> Result<Self> {
         if entry.name.is_empty() {
             return Err(Error::invalid("it has no name; give it one, logs tell of it by that"));
         }

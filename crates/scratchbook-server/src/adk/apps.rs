@@ -45,7 +45,7 @@ pub(super) async fn list(
     }
     let apps: Vec<_> = apps
         .map(|(name, app)| {
-            let mut about = json!(About::new(name, app));
+            let mut about = json!(AppDetails::new(name, app));
             // This is the only answer that keeps nulls.
             about["agents"] = Value::Null;
             about
@@ -59,7 +59,7 @@ pub(super) async fn info(
     State(app_state): State<AppState>,
     caller: Caller,
     app: AppName<AdkError>,
-) -> Result<Json<AppInfo>, AdkError> {
+) -> Result<Json<AppInfoJson>, AdkError> {
     caller.check(Right::Read)?;
     let name = app.app_name;
     check_reserved(&name)?;
@@ -69,7 +69,7 @@ pub(super) async fn info(
     };
     let mut agents = IndexMap::new();
     collect(root, &mut agents);
-    Ok(Json(AppInfo { about: About::new(&name, app), agents }))
+    Ok(Json(AppInfoJson { about: AppDetails::new(&name, app), agents }))
 }
 
 /// # Errors
@@ -93,7 +93,7 @@ pub(crate) fn no_app(name: &str) -> AdkError {
 /// The details of an app that `/list-apps` and `app-info` share.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct About {
+struct AppDetails {
     name: String,
     root_agent_name: String,
     description: String,
@@ -101,7 +101,7 @@ struct About {
     is_computer_use: bool,
 }
 
-impl About {
+impl AppDetails {
     fn new(name: &str, app: &App) -> Self {
         Self {
             name: name.to_owned(),
@@ -115,15 +115,15 @@ impl About {
 
 /// An app, as ADK's `AppInfo`.
 #[derive(Debug, Serialize)]
-pub(super) struct AppInfo {
+pub(super) struct AppInfoJson {
     #[serde(flatten)]
-    about: About,
-    agents: IndexMap<String, AgentInfo>,
+    about: AppDetails,
+    agents: IndexMap<String, AgentInfoJson>,
 }
 
 /// An agent, as ADK's `AgentInfo`.
 #[derive(Debug, Serialize)]
-struct AgentInfo {
+struct AgentInfoJson {
     name: String,
     description: String,
     instruction: String,
@@ -139,13 +139,13 @@ struct ToolInfo {
 }
 
 /// Collects the LLM agents of a tree. As in ADK, each agent comes after the agents below it.
-fn collect(agent: &LlmAgent, into: &mut IndexMap<String, AgentInfo>) {
+fn collect(agent: &LlmAgent, into: &mut IndexMap<String, AgentInfoJson>) {
     let below: Vec<_> = agent.sub_agents().iter().filter_map(|sub_agent| sub_agent.as_llm_agent()).collect();
     for sub_agent in &below {
         collect(sub_agent, into);
     }
     let tools = agent.tools().iter().map(|tool| ToolInfo { function_declarations: [tool.declaration().clone()] });
-    let info = AgentInfo {
+    let info = AgentInfoJson {
         name: agent.name().to_owned(),
         description: agent.description().to_owned(),
         instruction: agent.instruction().and_then(|i| i.source()).unwrap_or_default().to_owned(),

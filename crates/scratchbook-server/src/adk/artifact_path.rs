@@ -9,11 +9,11 @@ use percent_encoding::percent_decode_str;
 /// The decoded part of a path after `/artifacts/`. Names may contain `/`, so the end of the path says what is
 /// requested.
 #[derive(Debug)]
-pub(super) struct ArtifactPath(pub(super) String);
+pub(super) struct ArtifactPathTail(pub(super) String);
 
 /// The target of a request. The names and versions are taken from the path and need not exist.
 #[derive(Debug, PartialEq)]
-pub(super) enum Asked<'a> {
+pub(super) enum ArtifactTarget<'a> {
     Artifact { name: &'a str },
     Versions { name: &'a str },
     Version { name: &'a str, version: &'a str },
@@ -21,23 +21,23 @@ pub(super) enum Asked<'a> {
     VersionsMetadata { name: &'a str },
 }
 
-impl ArtifactPath {
+impl ArtifactPathTail {
     /// Reads the path as ADK's routes do, in the same order: the longest matching ending wins.
-    pub(super) fn asked(&self) -> Asked<'_> {
+    pub(super) fn asked(&self) -> ArtifactTarget<'_> {
         let path = self.0.as_str();
         let without_metadata = path.strip_suffix("/metadata");
         if let Some((name, version)) = without_metadata.and_then(split_version) {
-            return Asked::VersionMetadata { name, version };
+            return ArtifactTarget::VersionMetadata { name, version };
         }
         if let Some(name) = without_metadata.and_then(|path| path.strip_suffix("/versions")) {
-            return Asked::VersionsMetadata { name };
+            return ArtifactTarget::VersionsMetadata { name };
         }
         if let Some((name, version)) = split_version(path) {
-            return Asked::Version { name, version };
+            return ArtifactTarget::Version { name, version };
         }
         match path.strip_suffix("/versions") {
-            Some(name) => Asked::Versions { name },
-            None => Asked::Artifact { name: path },
+            Some(name) => ArtifactTarget::Versions { name },
+            None => ArtifactTarget::Artifact { name: path },
         }
     }
 }
@@ -49,7 +49,7 @@ fn split_version(path: &str) -> Option<(&str, &str)> {
     (!version.is_empty()).then_some((name, version))
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for ArtifactPath {
+impl<S: Send + Sync> FromRequestParts<S> for ArtifactPathTail {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
@@ -70,15 +70,15 @@ mod tests {
     fn the_end_of_a_path_says_what_is_asked_for() {
         let (name, version) = ("a/b.txt", "0");
         for (path, asked) in [
-            ("a/b.txt", Asked::Artifact { name }),
-            ("a/b.txt/versions", Asked::Versions { name }),
-            ("a/b.txt/versions/0", Asked::Version { name, version }),
-            ("a/b.txt/versions/latest", Asked::Version { name, version: "latest" }),
-            ("a/b.txt/versions/0/metadata", Asked::VersionMetadata { name, version }),
-            ("a/b.txt/versions/metadata", Asked::VersionsMetadata { name }),
-            ("user:x/versions", Asked::Versions { name: "user:x" }),
+            ("a/b.txt", ArtifactTarget::Artifact { name }),
+            ("a/b.txt/versions", ArtifactTarget::Versions { name }),
+            ("a/b.txt/versions/0", ArtifactTarget::Version { name, version }),
+            ("a/b.txt/versions/latest", ArtifactTarget::Version { name, version: "latest" }),
+            ("a/b.txt/versions/0/metadata", ArtifactTarget::VersionMetadata { name, version }),
+            ("a/b.txt/versions/metadata", ArtifactTarget::VersionsMetadata { name }),
+            ("user:x/versions", ArtifactTarget::Versions { name: "user:x" }),
         ] {
-            assert_eq!(ArtifactPath(path.into()).asked(), asked, "{path}");
+            assert_eq!(ArtifactPathTail(path.into()).asked(), asked, "{path}");
         }
     }
 
@@ -86,9 +86,9 @@ mod tests {
     fn words_of_the_routes_elsewhere_in_a_name_are_part_of_it() {
         for name in ["", "/", "versions", "versions/0", "metadata", "a/metadata", "a/versions/", "a/versions/0/b", "a/"]
         {
-            assert_eq!(ArtifactPath(name.into()).asked(), Asked::Artifact { name }, "{name}");
+            assert_eq!(ArtifactPathTail(name.into()).asked(), ArtifactTarget::Artifact { name }, "{name}");
         }
-        let path = ArtifactPath("a/versions/0/versions/metadata/metadata".into());
-        assert_eq!(path.asked(), Asked::VersionMetadata { name: "a/versions/0", version: "metadata" });
+        let path = ArtifactPathTail("a/versions/0/versions/metadata/metadata".into());
+        assert_eq!(path.asked(), ArtifactTarget::VersionMetadata { name: "a/versions/0", version: "metadata" });
     }
 }

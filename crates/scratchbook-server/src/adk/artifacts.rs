@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::AdkError;
-use super::artifact_path::{ArtifactPath, Asked};
+use super::artifact_path::{ArtifactPathTail, ArtifactTarget};
 use super::body::{JsonBody, SaveArtifactRequest};
 use crate::app_state::AppState;
 use crate::scope::SessionScope;
@@ -39,7 +39,7 @@ async fn list(scope: SessionScope<AppState, AdkError>) -> Result<Json<Vec<String
 async fn save(
     scope: SessionScope<AppState, AdkError>,
     JsonBody(request): JsonBody<SaveArtifactRequest>,
-) -> Result<Json<Described>, AdkError> {
+) -> Result<Json<AdkArtifactVersion>, AdkError> {
     let SaveArtifactRequest { filename, mut artifact, custom_metadata } = request;
     if filename.split(['/', '\\']).any(|segment| segment == "..") {
         return Err(AdkError::bad_request(format!(
@@ -60,8 +60,8 @@ async fn save(
     }
     let artifacts = &scope.app_state.store.artifacts;
     let version = artifacts.save_artifact(&scope.key, &filename, artifact, custom_metadata.unwrap_or_default()).await?;
-    let artifacts = Artifacts { app_state: &scope.app_state, key: &scope.key };
-    let described = artifacts.describe(&filename, Wanted::Number(version)).await?;
+    let artifacts = SessionArtifacts { app_state: &scope.app_state, key: &scope.key };
+    let described = artifacts.describe(&filename, WantedVersion::Number(version)).await?;
     // Another client may have deleted the artifact in between.
     Ok(Json(described.ok_or_else(|| not_found("Artifact version not found"))?))
 }
@@ -69,32 +69,33 @@ async fn save(
 /// Returns an artifact, its versions, one version, or metadata.
 async fn read(
     scope: SessionScope<AppState, AdkError>,
-    path: ArtifactPath,
+    path: ArtifactPathTail,
     Query(query): Query<Vec<(String, String)>>,
 ) -> Result<Response, AdkError> {
-    let artifacts = Artifacts { app_state: &scope.app_state, key: &scope.key };
+    let artifacts = SessionArtifacts { app_state: &scope.app_state, key: &scope.key };
     Ok(match path.asked() {
-        Asked::Artifact { name } => {
+        ArtifactTarget::Artifact { name } => {
             let wanted = match query.iter().rfind(|(key, _)| key == "version") {
-                Some((_, version)) => Wanted::number(version).ok_or_else(|| not_an_integer(version))?,
-                None => Wanted::Latest,
+                Some((_, version)) => WantedVersion::number(version).ok_or_else(|| not_an_integer(version))?,
+                None => WantedVersion::Latest,
             };
             Json(artifacts.load(name, wanted).await?).into_response()
         }
-        Asked::Version { name, version } => {
-            let wanted = Wanted::parse(version).ok_or_else(invalid_version)?;
+        ArtifactTarget::Version { name, version } => {
+            let wanted = WantedVersion::parse(version).ok_or_else(invalid_version)?;
             Json(artifacts.load(name, wanted).await?).into_response()
         }
-        Asked::Versions { name } => {
+        ArtifactTarget::Versions { name } => {
             let versions = artifacts.versions(name).await?;
             Json(versions.iter().map(|version| version.version).collect::<Vec<_>>()).into_response()
         }
-        Asked::VersionsMetadata { name } => {
+        ArtifactTarget::VersionsMetadata { name } => {
             let versions = artifacts.versions(name).await?;
-            Json(versions.into_iter().map(|v| Described::new(&scope.key, name, v)).collect::<Vec<_>>()).into_response()
+            Json(versions.into_iter().map(|v| AdkArtifactVersion::new(&scope.key, name, v)).collect::<Vec<_>>())
+                .into_response()
         }
-        Asked::VersionMetadata { name, version } => {
-            let wanted = Wanted::parse(version).ok_or_else(invalid_version)?;
+        ArtifactTarget::VersionMetadata { name, version } => {
+            let wanted = WantedVersion::parse(version).ok_or_else(invalid_version)?;
             let described = artifacts.describe(name, wanted).await?;
             Json(described.ok_or_else(|| not_found("Artifact version not found"))?).into_response()
         }
@@ -104,7 +105,7 @@ async fn read(
 /// Deletes all versions of an artifact. Succeeds if the artifact does not exist.
 async fn delete(
     scope: SessionScope<AppState, AdkError>,
-    ArtifactPath(name): ArtifactPath,
+    ArtifactPathTail(name): ArtifactPathTail,
 ) -> Result<Json<()>, AdkError> {
     if plan::check_filename(&name).is_ok() {
         scope.app_state.store.artifacts.delete_artifact(&scope.key, &name).await?;
@@ -113,17 +114,17 @@ async fn delete(
 }
 
 /// The artifacts of a session. A name that is invalid for an artifact matches nothing.
-struct Artifacts<'a> {
+struct SessionArtifacts<'a> {
     app_state: &'a AppState,
     key: &'a SessionKey,
 }
 
-impl Artifacts<'_> {
-    async fn load(&self, name: &str, wanted: Wanted) -> Result<Part, AdkError> {
+impl SessionArtifacts<'_> {
+    async fn load(&self, name: &str, wanted: WantedVersion) -> Result<Part, AdkError> {
         let version = match wanted {
-            Wanted::Latest => None,
-            Wanted::Number(version) => Some(version),
-            Wanted::Never => return Err(not_found("Artifact not found")),
+            WantedVersion::Latest => None,
+            WantedVersion::Number(version) => Some(version),
+            WantedVersion::Never => return Err(not_found("Artifact not found")),
         };
         if plan::check_filename(name).is_err() {
             return Err(not_found("Artifact not found"));
@@ -140,27 +141,27 @@ impl Artifacts<'_> {
         self.app_state.store.artifacts.list_artifact_versions(self.key, name).await
     }
 
-    async fn describe(&self, name: &str, wanted: Wanted) -> Result<Option<Described>> {
+    async fn describe(&self, name: &str, wanted: WantedVersion) -> Result<Option<AdkArtifactVersion>> {
         let mut versions = self.versions(name).await?;
         let version = match wanted {
-            Wanted::Latest => versions.pop(),
-            Wanted::Number(number) => versions.into_iter().find(|version| version.version == number),
-            Wanted::Never => None,
+            WantedVersion::Latest => versions.pop(),
+            WantedVersion::Number(number) => versions.into_iter().find(|version| version.version == number),
+            WantedVersion::Never => None,
         };
-        Ok(version.map(|version| Described::new(self.key, name, version)))
+        Ok(version.map(|version| AdkArtifactVersion::new(self.key, name, version)))
     }
 }
 
 /// The version that a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Wanted {
+enum WantedVersion {
     Latest,
     Number(u64),
     /// A number that no version has, such as -1.
     Never,
 }
 
-impl Wanted {
+impl WantedVersion {
     /// Parses a version in a path.
     fn parse(text: &str) -> Option<Self> {
         if text == "latest" { Some(Self::Latest) } else { Self::number(text) }
@@ -186,7 +187,7 @@ impl Wanted {
 /// A version, with exactly the fields of ADK's `ArtifactVersion`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Described {
+struct AdkArtifactVersion {
     version: u64,
     canonical_uri: String,
     custom_metadata: Map<String, Value>,
@@ -195,7 +196,7 @@ struct Described {
     mime_type: Option<String>,
 }
 
-impl Described {
+impl AdkArtifactVersion {
     fn new(key: &SessionKey, name: &str, version: ArtifactVersion) -> Self {
         Self {
             canonical_uri: canonical_uri(key, name, version.version),

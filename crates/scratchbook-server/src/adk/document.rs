@@ -46,7 +46,7 @@ struct AdkRefusal {
 }
 
 /// The errors of a request.
-struct Refusals;
+struct AdkErrors;
 
 const REFUSALS: [(&str, &str); 11] = [
     ("400", "The request is invalid, or asks for something that this server does not have."),
@@ -62,7 +62,7 @@ const REFUSALS: [(&str, &str); 11] = [
     ("503", "The store cannot be reached or cannot write at the moment."),
 ];
 
-impl IntoResponses for Refusals {
+impl IntoResponses for AdkErrors {
     fn responses() -> BTreeMap<String, RefOr<openapi::Response>> {
         let text = ContentBuilder::new()
             .schema(Some(<String as utoipa::PartialSchema>::schema()))
@@ -152,7 +152,7 @@ struct ListAppsResponse {
 /// The query of a list of apps.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
-struct ListApps {
+struct ListAppsParams {
     /// Whether to return details and not only names.
     #[param(required = false, default = false)]
     detailed: bool,
@@ -193,11 +193,12 @@ struct ReadAdkSession {
 /// The metadata of a version of an artifact.
 #[derive(ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = ArtifactVersion)]
 #[schema(example = json!({
     "version": 0, "canonicalUri": "scratchbook://apps/demo/users/alice/sessions/s1/artifacts/a.csv/versions/0",
     "customMetadata": {}, "createTime": 1767225600.0, "mimeType": "text/csv",
 }))]
-struct ArtifactVersion {
+struct ArtifactVersionSchema {
     /// The version. The first one is 0.
     version: u64,
     /// The address of this version. It names a row of the store and cannot be downloaded.
@@ -244,23 +245,23 @@ struct ReadVersion {
 /// Show the version of the server.
 #[utoipa::path(
     get, path = "/version", operation_id = "adkVersion", tag = ADK,
-    responses((status = 200, description = "The version of the server.", body = Version), Refusals)
+    responses((status = 200, description = "The version of the server.", body = Version), AdkErrors)
 )]
 fn version() {}
 
 /// List the apps that the token may use.
 #[utoipa::path(
-    get, path = "/list-apps", operation_id = "adkListApps", tag = ADK, params(ListApps),
+    get, path = "/list-apps", operation_id = "adkListApps", tag = ADK, params(ListAppsParams),
     responses((
         status = 200, description = "The names of the apps, or their details.", body = AppList, example = json!(["demo"]),
-    ), Refusals)
+    ), AdkErrors)
 )]
 fn list_apps() {}
 
 /// Show the details of an app and its agents.
 #[utoipa::path(
     get, path = "/apps/{app}/app-info", operation_id = "adkAppInfo", tag = ADK, params(AppPath),
-    responses((status = 200, description = "The details of the app.", body = AppInfo), Refusals)
+    responses((status = 200, description = "The details of the app.", body = AppInfo), AdkErrors)
 )]
 fn app_info() {}
 
@@ -270,7 +271,7 @@ fn app_info() {}
     responses((
         status = 200, description = "All sessions of the user, the least recently updated first.", body = Vec<AdkSession>,
         example = json!([{"id": "s1", "appName": "demo", "userId": "alice", "state": {}, "events": [], "lastUpdateTime": 1.5}]),
-    ), Refusals)
+    ), AdkErrors)
 )]
 fn list_sessions() {}
 
@@ -278,7 +279,7 @@ fn list_sessions() {}
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/sessions", operation_id = "adkCreateSession", tag = ADK, params(UserPath),
     request_body = CreateSessionRequest,
-    responses((status = 200, description = "The session.", body = AdkSession), Refusals)
+    responses((status = 200, description = "The session.", body = AdkSession), AdkErrors)
 )]
 fn create_session() {}
 
@@ -286,7 +287,7 @@ fn create_session() {}
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "adkGetSession", tag = ADK,
     params(SessionPath, ReadAdkSession),
-    responses((status = 200, description = "The session.", body = AdkSession), Refusals)
+    responses((status = 200, description = "The session.", body = AdkSession), AdkErrors)
 )]
 fn get_session() {}
 
@@ -295,7 +296,7 @@ fn get_session() {}
     post, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "adkCreateSessionWithId", tag = ADK,
     params(SessionPath),
     request_body(content = HashMap<String, Value>, content_type = "application/json", example = json!({"cart": {}})),
-    responses((status = 200, description = "The session.", body = AdkSession), Refusals)
+    responses((status = 200, description = "The session.", body = AdkSession), AdkErrors)
 )]
 fn create_session_with_id() {}
 
@@ -303,7 +304,7 @@ fn create_session_with_id() {}
 #[utoipa::path(
     patch, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "adkUpdateSession", tag = ADK,
     params(SessionPath), request_body = UpdateSessionRequest,
-    responses((status = 200, description = "The session.", body = AdkSession), Refusals)
+    responses((status = 200, description = "The session.", body = AdkSession), AdkErrors)
 )]
 fn update_session() {}
 
@@ -311,7 +312,7 @@ fn update_session() {}
 #[utoipa::path(
     delete, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "adkDeleteSession", tag = ADK,
     params(SessionPath),
-    responses((status = 200, description = "It was deleted, or it did not exist. The body is `null`.", body = Value, example = json!({})), Refusals)
+    responses((status = 200, description = "It was deleted, or it did not exist. The body is `null`.", body = Value, example = json!({})), AdkErrors)
 )]
 fn delete_session() {}
 
@@ -320,7 +321,7 @@ fn delete_session() {}
 /// This server has no memory service and refuses every request.
 #[utoipa::path(
     patch, path = "/apps/{app}/users/{user}/memory", operation_id = "adkUpdateMemory", tag = ADK, params(UserPath),
-    request_body = UpdateMemoryRequest, responses(Refusals)
+    request_body = UpdateMemoryRequest, responses(AdkErrors)
 )]
 fn update_memory() {}
 
@@ -328,7 +329,7 @@ fn update_memory() {}
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts", operation_id = "adkListArtifacts", tag = ADK,
     params(SessionPath),
-    responses((status = 200, description = "The names of the artifacts.", body = Vec<String>, example = json!(["receipt.txt"])), Refusals)
+    responses((status = 200, description = "The names of the artifacts.", body = Vec<String>, example = json!(["receipt.txt"])), AdkErrors)
 )]
 fn list_artifacts() {}
 
@@ -336,7 +337,7 @@ fn list_artifacts() {}
 #[utoipa::path(
     post, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts", operation_id = "adkSaveArtifact", tag = ADK,
     params(SessionPath), request_body = SaveArtifactRequest,
-    responses((status = 200, description = "The metadata of the new version.", body = ArtifactVersion), Refusals)
+    responses((status = 200, description = "The metadata of the new version.", body = ArtifactVersionSchema), AdkErrors)
 )]
 fn save_artifact() {}
 
@@ -344,7 +345,7 @@ fn save_artifact() {}
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}", operation_id = "adkLoadArtifact",
     tag = ADK, params(SessionPath, NamePath, ReadVersion),
-    responses((status = 200, description = "The artifact.", body = ArtifactPart), Refusals)
+    responses((status = 200, description = "The artifact.", body = ArtifactPart), AdkErrors)
 )]
 fn load_artifact() {}
 
@@ -352,7 +353,7 @@ fn load_artifact() {}
 #[utoipa::path(
     delete, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}",
     operation_id = "adkDeleteArtifact", tag = ADK, params(SessionPath, NamePath),
-    responses((status = 200, description = "It was deleted, or it did not exist. The body is `null`.", body = Value, example = json!({})), Refusals)
+    responses((status = 200, description = "It was deleted, or it did not exist. The body is `null`.", body = Value, example = json!({})), AdkErrors)
 )]
 fn delete_artifact() {}
 
@@ -360,7 +361,7 @@ fn delete_artifact() {}
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}/versions",
     operation_id = "adkListArtifactVersions", tag = ADK, params(SessionPath, NamePath),
-    responses((status = 200, description = "The numbers of the versions.", body = Vec<u64>, example = json!([0, 1])), Refusals)
+    responses((status = 200, description = "The numbers of the versions.", body = Vec<u64>, example = json!([0, 1])), AdkErrors)
 )]
 fn list_versions() {}
 
@@ -368,7 +369,7 @@ fn list_versions() {}
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}/versions/{version}",
     operation_id = "adkLoadArtifactVersion", tag = ADK, params(SessionPath, VersionPath),
-    responses((status = 200, description = "The artifact.", body = ArtifactPart), Refusals)
+    responses((status = 200, description = "The artifact.", body = ArtifactPart), AdkErrors)
 )]
 fn load_version() {}
 
@@ -377,8 +378,9 @@ fn load_version() {}
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}/versions/metadata",
     operation_id = "adkDescribeArtifactVersions", tag = ADK, params(SessionPath, NamePath),
     responses((
-        status = 200, description = "The metadata of each version.", body = Vec<ArtifactVersion>, example = json!([]),
-    ), Refusals)
+        status = 200, description = "The metadata of each version.", body = Vec<ArtifactVersionSchema>,
+        example = json!([]),
+    ), AdkErrors)
 )]
 fn describe_versions() {}
 
@@ -386,7 +388,7 @@ fn describe_versions() {}
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}/versions/{version}/metadata",
     operation_id = "adkDescribeArtifactVersion", tag = ADK, params(SessionPath, VersionPath),
-    responses((status = 200, description = "The metadata of the version.", body = ArtifactVersion), Refusals)
+    responses((status = 200, description = "The metadata of the version.", body = ArtifactVersionSchema), AdkErrors)
 )]
 fn describe_version() {}
 
@@ -399,7 +401,7 @@ fn describe_version() {}
             "content": {"role": "model", "parts": [{"text": "Done. In your cart: 2 x apples."}]},
             "actions": {"stateDelta": {}, "artifactDelta": {}, "requestedAuthConfigs": {}, "requestedToolConfirmations": {}},
         }]),
-    ), Refusals)
+    ), AdkErrors)
 )]
 fn run() {}
 
@@ -409,6 +411,6 @@ fn run() {}
     responses((
         status = 200, description = "The events, each as the `data` of a server-sent event.", body = StreamEvent,
         content_type = "text/event-stream", example = json!("data: {\"author\": \"assistant\"}\n\n"),
-    ), Refusals)
+    ), AdkErrors)
 )]
 fn run_sse() {}

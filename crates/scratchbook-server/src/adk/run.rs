@@ -19,12 +19,12 @@ use super::AdkError;
 use super::apps::{check_reserved, no_app};
 use super::body::{JsonBody, RunAgentRequest, unreadable};
 use super::python_json::dumps;
-use super::shape::{self, Text, public_metadata};
+use super::shape::{self, JsonText, public_metadata};
 use crate::access::{Caller, Right};
 use crate::app_state::AppState;
 use crate::bodies::{Held, Unread};
 use crate::public_error::PublicError;
-use crate::runs::{Outcome, Run, RunReader};
+use crate::runs::{Run, RunOutcome, RunReader};
 use crate::scope::{session_of_body, user_of_body};
 use crate::sse;
 
@@ -84,15 +84,15 @@ pub(super) async fn run(
         }
     }
     match reader.outcome() {
-        Some(Outcome::Completed) => {
+        Some(RunOutcome::Completed) => {
             let mut out = Vec::new();
             shape::push_list(&mut out, &events, |out, event| shape::push_event(out, event))?;
-            let mut response = Text(out).into_response();
+            let mut response = JsonText(out).into_response();
             sse::name(&mut response, &run.invocation_id);
             Ok(response)
         }
-        Some(Outcome::Failed(error)) if events.is_empty() => Err(refused(&error)),
-        Some(Outcome::Cancelled) => Err(AdkError::new(StatusCode::CONFLICT, json!(CANCELLED))),
+        Some(RunOutcome::Failed(error)) if events.is_empty() => Err(refused(&error)),
+        Some(RunOutcome::Cancelled) => Err(AdkError::new(StatusCode::CONFLICT, json!(CANCELLED))),
         _ => Ok((StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error").into_response()),
     }
 }
@@ -105,8 +105,8 @@ pub(super) async fn run_sse(
 ) -> Result<Response, AdkError> {
     let replies = if body.streaming { Replies::InPieces } else { Replies::Whole };
     let frames = match body.function_call_event_id.as_deref() {
-        None | Some("") => Frames::Split,
-        Some(_) => Frames::AsTheyAre,
+        None | Some("") => ArtifactFrames::Split,
+        Some(_) => ArtifactFrames::AsTheyAre,
     };
     let (run, reader) = start(&app_state, &caller, &held, body, replies).await?;
     let environment = Arc::clone(&app_state.environment);
@@ -164,16 +164,20 @@ fn refused(error: &Error) -> AdkError {
 /// Whether an event with content and new artifacts is sent as two events. Otherwise the dev interface would show the
 /// artifacts twice.
 #[derive(Clone, Copy, Debug)]
-enum Frames {
+enum ArtifactFrames {
     Split,
     AsTheyAre,
 }
 
-fn frames(mut reader: RunReader, frames: Frames, environment: Arc<dyn Environment>) -> impl Stream<Item = Bytes> {
+fn frames(
+    mut reader: RunReader,
+    frames: ArtifactFrames,
+    environment: Arc<dyn Environment>,
+) -> impl Stream<Item = Bytes> {
     stream! {
         while let Some(event) = reader.next().await {
             let said = event.content.as_ref().is_some_and(|content| !content.parts().is_empty());
-            if matches!(frames, Frames::Split) && said && !event.actions.artifact_delta.is_empty() {
+            if matches!(frames, ArtifactFrames::Split) && said && !event.actions.artifact_delta.is_empty() {
                 let (mut content, mut artifacts) = (Event::clone(&event), Event::clone(&event));
                 content.actions.artifact_delta.clear();
                 artifacts.content = None;
@@ -184,9 +188,9 @@ fn frames(mut reader: RunReader, frames: Frames, environment: Arc<dyn Environmen
             }
         }
         match reader.outcome() {
-            Some(Outcome::Failed(error)) => yield failed(&error, environment.as_ref()),
-            Some(Outcome::Cancelled) => yield failure("CANCELLED", CANCELLED, environment.as_ref()),
-            Some(Outcome::Completed) | None => {}
+            Some(RunOutcome::Failed(error)) => yield failed(&error, environment.as_ref()),
+            Some(RunOutcome::Cancelled) => yield failure("CANCELLED", CANCELLED, environment.as_ref()),
+            Some(RunOutcome::Completed) | None => {}
         }
     }
 }

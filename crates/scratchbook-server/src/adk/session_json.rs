@@ -40,9 +40,9 @@ const TRIES: u32 = 3;
 pub(super) async fn session(app_state: &AppState, key: &SessionKey, last: Option<usize>) -> Result<Option<Response>> {
     for _ in 0..TRIES {
         match read(app_state, key, last).await? {
-            Read::Whole(text) => return Ok(Some(text.ready())),
-            Read::Missing => return Ok(None),
-            Read::Moved => {}
+            SessionRead::Whole(text) => return Ok(Some(text.ready())),
+            SessionRead::Missing => return Ok(None),
+            SessionRead::Moved => {}
         }
     }
     Err(Error::new(ErrorKind::Unavailable, format!("the session {key} was changed all the time; try again")))
@@ -54,7 +54,7 @@ pub(super) async fn session(app_state: &AppState, key: &SessionKey, last: Option
 ///
 /// The errors of [`session`].
 pub(super) async fn at_hand(app_state: &AppState, session: Session) -> Result<Response> {
-    Text::new(app_state).write_session(session).await.map(Text::ready)
+    SessionText::new(app_state).write_session(session).await.map(SessionText::ready)
 }
 
 /// Returns a session after a write, as it is now. If the session is too large for an answer, only its last events are
@@ -95,7 +95,7 @@ pub(super) async fn written(app_state: &AppState, key: &SessionKey) -> Result<Op
 pub(super) async fn list(app_state: &AppState, app_name: &str, user_id: &str) -> Result<Response> {
     let config = ListSessionsConfig::default().with_user_id(user_id).with_page_size(1000);
     let mut config = config.with_page_bytes(app_state.page_bytes());
-    let mut text = Text::new(app_state);
+    let mut text = SessionText::new(app_state);
     text.instead = "list the sessions page by page at /v1/apps/{app}/users/{user}/sessions";
     loop {
         let mut page = app_state.store.sessions.list_sessions(app_name, &config).await?;
@@ -116,14 +116,14 @@ fn next_limit(limit: usize, came: usize) -> usize {
 }
 
 /// The result of reading a session.
-enum Read {
-    Whole(Text),
+enum SessionRead {
+    Whole(SessionText),
     Missing,
     /// The session has changed in the meantime.
     Moved,
 }
 
-async fn read(app_state: &AppState, key: &SessionKey, last: Option<usize>) -> Result<Read> {
+async fn read(app_state: &AppState, key: &SessionKey, last: Option<usize>) -> Result<SessionRead> {
     let sessions = &app_state.store.sessions;
     let page = |after, limit| {
         let config = GetSessionConfig::default().with_events_after(after, limit);
@@ -134,22 +134,22 @@ async fn read(app_state: &AppState, key: &SessionKey, last: Option<usize>) -> Re
         None => 0,
         Some(last) => {
             let nothing = GetSessionConfig::state_only().without_state();
-            let Some(session) = sessions.get_session(key, &nothing).await? else { return Ok(Read::Missing) };
+            let Some(session) = sessions.get_session(key, &nothing).await? else { return Ok(SessionRead::Missing) };
             session.seq().saturating_sub(last as u64)
         }
     };
-    let Some(first) = sessions.get_session(key, &page(begin, limit)).await? else { return Ok(Read::Missing) };
+    let Some(first) = sessions.get_session(key, &page(begin, limit)).await? else { return Ok(SessionRead::Missing) };
     let Some(to) = first.known_seq() else {
         // A store without event numbers cannot page by them.
         let mut config = GetSessionConfig::default();
         config.num_recent_events = last;
-        let Some(whole) = sessions.get_session(key, &config).await? else { return Ok(Read::Missing) };
-        return Text::new(app_state).write_session(whole).await.map(Read::Whole);
+        let Some(whole) = sessions.get_session(key, &config).await? else { return Ok(SessionRead::Missing) };
+        return SessionText::new(app_state).write_session(whole).await.map(SessionRead::Whole);
     };
     // Other writers may have appended events since the last number was read.
     let from = last.map_or(begin, |last| to.saturating_sub(last as u64));
     if from == begin && first.events().last().is_none_or(|event| event.seq >= Some(to)) {
-        return Text::new(app_state).write_session(first).await.map(Read::Whole);
+        return SessionText::new(app_state).write_session(first).await.map(SessionRead::Whole);
     }
     // A session that is far too large is refused without writing it. The limit is a multiple of an answer's limit,
     // because the shown text may be shorter than the stored text.
@@ -158,7 +158,7 @@ async fn read(app_state: &AppState, key: &SessionKey, last: Option<usize>) -> Re
         return Err(too_large(app_state.limits.answer_bytes, OF_SESSION));
     }
     let (made, updated, mut after) = (first.create_time(), first.last_update_time(), begin);
-    let mut text = Text::new(app_state);
+    let mut text = SessionText::new(app_state);
     let mut session = first.clone();
     text = text.write(move |out| shape::push_session_head(out, &first)).await?;
     loop {
@@ -166,7 +166,9 @@ async fn read(app_state: &AppState, key: &SessionKey, last: Option<usize>) -> Re
         let (begins, ends) = (events.first().and_then(|event| event.seq), events.last().and_then(|event| event.seq));
         // Events before the first page may have been pruned. After the first page no event may be missing.
         let is_next = after == begin || begins == Some(after + 1);
-        let Some(end) = ends.filter(|_| is_next && session.create_time() == made) else { return Ok(Read::Moved) };
+        let Some(end) = ends.filter(|_| is_next && session.create_time() == made) else {
+            return Ok(SessionRead::Moved);
+        };
         after = end;
         limit = next_limit(limit, events.len());
         let write = move |out: &mut Vec<u8>| {
@@ -181,11 +183,11 @@ async fn read(app_state: &AppState, key: &SessionKey, last: Option<usize>) -> Re
         }
         match sessions.get_session(key, &page(after, limit).without_state()).await? {
             Some(next) => session = next,
-            None => return Ok(Read::Moved),
+            None => return Ok(SessionRead::Moved),
         }
     }
     shape::push_session_end(&mut text.out, updated)?;
-    Ok(Read::Whole(text))
+    Ok(SessionRead::Whole(text))
 }
 
 /// Returns the size in bytes of the user's and the app's state in a session.
@@ -195,7 +197,7 @@ fn shared_bytes(session: &Session) -> usize {
 }
 
 /// The written part of an answer.
-struct Text {
+struct SessionText {
     out: Vec<u8>,
     share: Share,
     answer_bytes: usize,
@@ -203,7 +205,7 @@ struct Text {
     instead: &'static str,
 }
 
-impl Text {
+impl SessionText {
     fn new(app_state: &AppState) -> Self {
         let (share, answer_bytes) = (app_state.answers.share(), app_state.limits.answer_bytes);
         Self { out: Vec::new(), share, answer_bytes, instead: OF_SESSION }

@@ -7,7 +7,7 @@ use axum::response::Response;
 use scratchbook::{AppendOptions, CreateSessionConfig, Error, ErrorKind, Event, GetSessionConfig, SessionKey};
 use serde_json::{Map, Value, json};
 
-use super::body::{CreateSessionRequest, InitialState, JsonBody, UpdateSessionRequest};
+use super::body::{CreateSessionRequest, InitialStateBody, JsonBody, UpdateSessionRequest};
 use super::idempotency::{IdempotencyKey, PATCH, unfinished};
 use super::{AdkError, restore, session_json};
 use crate::access::{Caller, Right};
@@ -73,7 +73,7 @@ pub(super) async fn create(
 /// Creates a session with the id in the path. The whole body is the state.
 pub(super) async fn create_with_id(
     scope: SessionScope<AppState, AdkError>,
-    state: Option<JsonBody<InitialState>>,
+    state: Option<JsonBody<InitialStateBody>>,
 ) -> Result<Response, AdkError> {
     let state = state.map(|body| body.0.0).unwrap_or_default();
     let key = &scope.key;

@@ -16,9 +16,9 @@ const ROOM: usize = 1024;
 
 /// JSON text that is ready to be sent.
 #[derive(Debug)]
-pub(crate) struct Text(pub(crate) Vec<u8>);
+pub(crate) struct JsonText(pub(crate) Vec<u8>);
 
-impl IntoResponse for Text {
+impl IntoResponse for JsonText {
     fn into_response(self) -> Response {
         ([(CONTENT_TYPE, "application/json")], self.0).into_response()
     }

@@ -98,15 +98,15 @@ impl HttpBody for HeldBody {
 const PIECE: usize = 64 << 10;
 
 /// A complete body, which is passed to the connection in pieces.
-pub(super) struct Pieces(Bytes);
+pub(super) struct BodyPieces(Bytes);
 
-impl Pieces {
+impl BodyPieces {
     pub(super) fn of(text: Vec<u8>) -> Body {
         Body::new(Self(text.into()))
     }
 }
 
-impl HttpBody for Pieces {
+impl HttpBody for BodyPieces {
     type Data = Bytes;
     type Error = Infallible;
 

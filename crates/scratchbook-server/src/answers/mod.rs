@@ -18,10 +18,10 @@ use serde::Serialize;
 use crate::access::Caller;
 use crate::heavy::{is_small, off_worker};
 use crate::limits::ServerLimits;
-use crate::refusal::{Refused, retry_soon};
+use crate::refusal::{RefusedRequest, retry_soon};
 use crate::surface::Surface;
 
-use budget::Pieces;
+use budget::BodyPieces;
 pub(crate) use budget::{Budget, Share};
 pub(crate) use scratchbook::agent::credentials::{is_credential_call, value_without_secrets, without_secrets};
 
@@ -53,11 +53,11 @@ pub(crate) async fn check(
     if is_of_user && matches!(surface, Some(Surface::Vertex | Surface::V1)) {
         response = match shown::to_user(response).await {
             Ok(response) => response,
-            Err(error) => return Refused::from(error).into_response(),
+            Err(error) => return RefusedRequest::from(error).into_response(),
         };
     }
     let mut response = bounded(limits.answer_bytes, &budget, is_read, response)
-        .unwrap_or_else(|error| Refused::from(error).into_response());
+        .unwrap_or_else(|error| RefusedRequest::from(error).into_response());
     if response.status() == StatusCode::SERVICE_UNAVAILABLE {
         retry_soon(&mut response);
     }
@@ -92,7 +92,7 @@ pub(crate) fn too_large(answer_bytes: usize, instead: &str) -> Error {
 
 /// Returns a complete JSON answer. `share` is its share of the memory for answers, if it already has one.
 pub(crate) fn ready(text: Vec<u8>, share: Option<Share>) -> Response {
-    let mut response = ([(CONTENT_TYPE, "application/json")], Pieces::of(text)).into_response();
+    let mut response = ([(CONTENT_TYPE, "application/json")], BodyPieces::of(text)).into_response();
     if let Some(share) = share {
         response.extensions_mut().insert(Arc::new(share));
     }

@@ -18,12 +18,12 @@ pub(crate) enum Shape {
     /// An object whose names are keys.
     Keys(&'static Self),
     /// A list whose items are counted.
-    List(Counted, &'static Self),
+    List(CountedItems, &'static Self),
 }
 
 /// The kind of items in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Counted {
+pub(crate) enum CountedItems {
     /// The events with which a session is created.
     Events,
     /// Parts of a content.
@@ -36,10 +36,10 @@ pub(crate) enum Counted {
 pub(crate) static PART: Shape =
     Shape::Fields(&[("functionResponse", &FUNCTION_RESPONSE), ("function_response", &FUNCTION_RESPONSE)]);
 
-static FUNCTION_RESPONSE: Shape = Shape::Fields(&[("parts", &Shape::List(Counted::Parts, &Shape::Any))]);
+static FUNCTION_RESPONSE: Shape = Shape::Fields(&[("parts", &Shape::List(CountedItems::Parts, &Shape::Any))]);
 
 /// A content.
-pub(crate) static CONTENT: Shape = Shape::Fields(&[("parts", &Shape::List(Counted::Parts, &PART))]);
+pub(crate) static CONTENT: Shape = Shape::Fields(&[("parts", &Shape::List(CountedItems::Parts, &PART))]);
 
 /// An event.
 pub(crate) static EVENT: Shape = Shape::Fields(&[("content", &CONTENT), ("actions", &ACTIONS)]);
@@ -53,9 +53,9 @@ pub(crate) static SESSION_EVENT: Shape =
     Shape::Fields(&[("content", &CONTENT), ("actions", &ACTIONS), ("rawEvent", &EVENT), ("raw_event", &EVENT)]);
 
 /// Operations by key.
-pub(crate) static OPERATIONS: Shape = Shape::Keys(&Shape::List(Counted::Operations, &Shape::Any));
+pub(crate) static OPERATIONS: Shape = Shape::Keys(&Shape::List(CountedItems::Operations, &Shape::Any));
 
-impl Counted {
+impl CountedItems {
     fn limit(self, limits: &ServerLimits) -> usize {
         match self {
             Self::Events => limits.body_events,
@@ -97,26 +97,26 @@ pub(super) fn check(bytes: &[u8], shape: &'static Shape, limits: &ServerLimits) 
     if bytes.len() / 2 <= least || matches!(shape, Shape::Any) {
         return Ok(0);
     }
-    let mut pass = Pass { limits, operations: 0, events: 0, exceeded: None };
+    let mut pass = CountPass { limits, operations: 0, events: 0, exceeded: None };
     let mut reader = serde_json::Deserializer::from_slice(super::without_mark(bytes));
-    drop(Walk { shape, pass: &mut pass }.deserialize(&mut reader));
+    drop(CountWalk { shape, pass: &mut pass }.deserialize(&mut reader));
     pass.exceeded.map_or(Ok(pass.events * EVENT_MEMORY), |counted| Err(counted.refusal(limits)))
 }
 
-struct Pass<'a> {
+struct CountPass<'a> {
     limits: &'a ServerLimits,
     /// The number of operations in all lists so far.
     operations: usize,
     events: u64,
-    exceeded: Option<Counted>,
+    exceeded: Option<CountedItems>,
 }
 
-struct Walk<'a, 'p> {
+struct CountWalk<'a, 'p> {
     shape: &'static Shape,
-    pass: &'p mut Pass<'a>,
+    pass: &'p mut CountPass<'a>,
 }
 
-impl<'de> DeserializeSeed<'de> for Walk<'_, '_> {
+impl<'de> DeserializeSeed<'de> for CountWalk<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -127,7 +127,7 @@ impl<'de> DeserializeSeed<'de> for Walk<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Walk<'_, '_> {
+impl<'de> Visitor<'de> for CountWalk<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -136,24 +136,24 @@ impl<'de> Visitor<'de> for Walk<'_, '_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
         while let Some(shape) = fields.next_key_seed(Below(self.shape))? {
-            fields.next_value_seed(Walk { shape, pass: self.pass })?;
+            fields.next_value_seed(CountWalk { shape, pass: self.pass })?;
         }
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         let Shape::List(counted, shape) = self.shape else { return IgnoredAny.visit_seq(items).map(drop) };
-        let before = if *counted == Counted::Operations { self.pass.operations } else { 0 };
+        let before = if *counted == CountedItems::Operations { self.pass.operations } else { 0 };
         let mut count = before;
-        while items.next_element_seed(Walk { shape, pass: self.pass })?.is_some() {
+        while items.next_element_seed(CountWalk { shape, pass: self.pass })?.is_some() {
             count += 1;
-            self.pass.events += u64::from(*counted == Counted::Events);
+            self.pass.events += u64::from(*counted == CountedItems::Events);
             if count > counted.limit(self.pass.limits) {
                 self.pass.exceeded = Some(*counted);
                 return Err(de::Error::custom("too many"));
             }
         }
-        if *counted == Counted::Operations {
+        if *counted == CountedItems::Operations {
             self.pass.operations = count;
         }
         Ok(())
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     static APPEND: Shape = Shape::Fields(&[("event", &EVENT), ("operations", &OPERATIONS)]);
-    static CREATE: Shape = Shape::Fields(&[("events", &Shape::List(Counted::Events, &EVENT))]);
+    static CREATE: Shape = Shape::Fields(&[("events", &Shape::List(CountedItems::Events, &EVENT))]);
 
     fn refused(shape: &'static Shape, body: &str) -> Option<String> {
         let limits = ServerLimits::default().with_body_events(2).with_body_parts(2).with_body_operations(3);

@@ -17,7 +17,7 @@ use super::{BodyState, Held, LARGE};
 use crate::access::Caller;
 use crate::browser;
 use crate::limits::{ServerLimits, begins_run};
-use crate::refusal::{Refused, retry_soon};
+use crate::refusal::{RefusedRequest, retry_soon};
 
 /// The step in which more room is taken if the length of the body is not known in advance.
 const STEP: usize = 1 << 20;
@@ -78,9 +78,9 @@ pub(crate) async fn leave_workers(State(state): State<BodyState>, request: Reque
                 drop(held);
                 answer
             };
-            place.drive(answer).await.unwrap_or_else(|error| Refused::from(error).into_response())
+            place.drive(answer).await.unwrap_or_else(|error| RefusedRequest::from(error).into_response())
         }
-        Err(error) => Refused::from(error).retry_soon(),
+        Err(error) => RefusedRequest::from(error).retry_soon(),
     }
 }
 
@@ -159,7 +159,7 @@ impl Unreadable {
 
 /// Returns a refusal. The rest of the body is not read, so the connection ends with the answer.
 fn refuse(status: StatusCode, error: Error) -> Response {
-    let mut response = Refused::with_status(status, error).into_response();
+    let mut response = RefusedRequest::with_status(status, error).into_response();
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }

@@ -22,9 +22,9 @@ use crate::heavy::Heavy;
 use crate::limits::ServerLimits;
 use crate::wire_names::is_json;
 
-pub(crate) use counts::{CONTENT, Counted, EVENT, OPERATIONS, PART, SESSION_EVENT, Shape};
+pub(crate) use counts::{CONTENT, CountedItems, EVENT, OPERATIONS, PART, SESSION_EVENT, Shape};
 pub(crate) use layers::{leave_workers, read_whole};
-pub(crate) use room::{Held, Room};
+pub(crate) use room::{BodyMemory, Held};
 
 /// Bodies with more bytes than this are processed on separate threads, and not on the runtime's workers.
 pub(crate) const LARGE: usize = 32 << 10;
@@ -36,7 +36,7 @@ const COPIES: u64 = 3;
 #[derive(Clone, Debug)]
 pub(crate) struct BodyState {
     pub(crate) limits: Arc<ServerLimits>,
-    pub(crate) room: Arc<Room>,
+    pub(crate) room: Arc<BodyMemory>,
     /// The threads that work on large bodies.
     pub(crate) heavy: Heavy,
 }

@@ -27,7 +27,7 @@ const SWEEP_FROM: usize = 1_024;
 ///
 /// Room for the bytes is always taken before room for the parsed body, so two bodies never wait for each other.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct BodyMemory {
     bytes: Pool,
     small: Pool,
     large: Pool,
@@ -56,7 +56,7 @@ struct HeldRoom {
     place: OnceLock<WorkerPermit>,
 }
 
-impl Room {
+impl BodyMemory {
     pub(crate) fn new(limits: &ServerLimits) -> Self {
         let fifth = limits.body_memory / 5;
         let large = limits.body_memory - 2 * fifth;
@@ -122,7 +122,7 @@ impl Held {
     /// # Errors
     ///
     /// `Unavailable` if no room is free in time.
-    pub(crate) async fn take_bytes(&self, room: &Room, bytes: u64) -> Result<()> {
+    pub(crate) async fn take_bytes(&self, room: &BodyMemory, bytes: u64) -> Result<()> {
         self.take(&room.bytes, room.wait, bytes).await
     }
 
@@ -131,7 +131,7 @@ impl Held {
     /// # Errors
     ///
     /// `PayloadTooLarge` if there can never be enough room; `Unavailable` if there is not enough in time.
-    pub(crate) async fn take_parsed(&self, room: &Room, bytes: u64) -> Result<()> {
+    pub(crate) async fn take_parsed(&self, room: &BodyMemory, bytes: u64) -> Result<()> {
         if bytes > room.most {
             let message = format!(
                 "the body would take some {bytes} bytes of memory once it is read, and body_memory is {}; send fewer and \
@@ -191,9 +191,9 @@ mod tests {
         Held::new(Some(&Caller::new(LoginName::Token(name.into()), Right::ALL.into())))
     }
 
-    fn room() -> Room {
+    fn room() -> BodyMemory {
         // Large bodies have 6 MiB of the room.
-        Room::new(&ServerLimits::default().with_body_memory(10 << 20).with_body_wait(Duration::from_millis(30)))
+        BodyMemory::new(&ServerLimits::default().with_body_memory(10 << 20).with_body_wait(Duration::from_millis(30)))
     }
 
     #[tokio::test]

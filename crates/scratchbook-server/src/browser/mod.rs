@@ -24,7 +24,7 @@ use crate::access::{Access, Caller, Identity, LOGIN, LOGOUT, is_open_to_all};
 use crate::guard::{self, OwnPage};
 use crate::headers::take_pages;
 use crate::limits::Rates;
-use crate::refusal::Refused;
+use crate::refusal::RefusedRequest;
 use cookie::Cookie;
 
 /// The maximum size of the login form in bytes. It is small, because callers send it before they are logged in.
@@ -162,7 +162,7 @@ fn caller(state: &BrowserState, headers: &HeaderMap) -> Result<Caller, String> {
 
 fn foreign() -> Response {
     let message = "the form of this server's own page is taken, and no other";
-    Refused::from(Error::new(ErrorKind::PermissionDenied, message)).into_response()
+    RefusedRequest::from(Error::new(ErrorKind::PermissionDenied, message)).into_response()
 }
 
 fn to(place: &str) -> Response {

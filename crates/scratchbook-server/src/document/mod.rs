@@ -33,7 +33,7 @@ use crate::{adk, operations, v1, vertex};
             sent again.",
     license(name = "Apache-2.0", identifier = "Apache-2.0")
 ))]
-struct About;
+struct DocumentBase;
 
 /// The name that the document gives to the scheme by which tokens are sent.
 const BEARER: &str = "token";
@@ -82,7 +82,7 @@ impl Documents {
 
 /// The document of a server with these surfaces.
 fn document(surfaces: &[Surface]) -> OpenApi {
-    let mut document = About::openapi();
+    let mut document = DocumentBase::openapi();
     // The page shows the surfaces in this order, whatever order they were given in.
     for surface in [Surface::Adk, Surface::V1, Surface::Vertex].iter().filter(|surface| surfaces.contains(surface)) {
         document.merge(match surface {

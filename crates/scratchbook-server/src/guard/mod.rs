@@ -19,7 +19,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use scratchbook::{Error, ErrorKind};
 
-use crate::refusal::Refused;
+use crate::refusal::RefusedRequest;
 use crate::surface::{self, Surface};
 
 pub(crate) use origins::Origins;
@@ -190,7 +190,7 @@ pub(crate) fn is_page(path: &str) -> bool {
 fn forbidden(request: &Request, text: &'static str) -> Response {
     let path = request.uri().path();
     if Surface::of(path) == Some(Surface::Vertex) || surface::is_of_inspector(path) {
-        return Refused::from(Error::new(ErrorKind::PermissionDenied, text)).into_response();
+        return RefusedRequest::from(Error::new(ErrorKind::PermissionDenied, text)).into_response();
     }
     (StatusCode::FORBIDDEN, [(CONTENT_TYPE, "text/plain")], text).into_response()
 }

@@ -15,7 +15,7 @@ const TEXT: usize = 1 << 10;
 
 /// The parameters in the address of a session's page: they say what the page shows.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct View {
+pub(super) struct PageView {
     /// The event at which the state is shown; if absent, the current state is shown.
     pub(super) at: Option<u64>,
     /// The event with which that state is compared; if absent, the event before `at`.
@@ -43,7 +43,7 @@ fn short<'de, D: Deserializer<'de>>(text: D) -> Result<Option<String>, D::Error>
     }
 }
 
-impl View {
+impl PageView {
     pub(super) fn at(seq: u64) -> Self {
         Self { at: Some(seq), ..Self::default() }
     }
@@ -93,14 +93,14 @@ pub(super) fn user(app_name: &str, user_id: &str) -> String {
 }
 
 /// Returns the address of a session's page.
-pub(super) fn session(key: &SessionKey, view: &View) -> String {
+pub(super) fn session(key: &SessionKey, view: &PageView) -> String {
     format!("{}{}", folder(key), view.query())
 }
 
 /// Returns the page that shows what a write to a session conflicts with. If it conflicts in a key, the page shows the
 /// key's history.
 pub(crate) fn of_conflict(session_key: &SessionKey, key: Option<&str>) -> String {
-    session(session_key, &View { key: key.map(str::to_owned), ..View::default() })
+    session(session_key, &PageView { key: key.map(str::to_owned), ..PageView::default() })
 }
 
 /// Returns the address of the timeline of a run, near one of its events.
@@ -109,7 +109,7 @@ pub(super) fn run(key: &SessionKey, run: &str, at: u64) -> String {
 }
 
 /// Returns the address of a part of a session's page.
-pub(super) fn part(key: &SessionKey, part: &str, view: &View) -> String {
+pub(super) fn part(key: &SessionKey, part: &str, view: &PageView) -> String {
     format!("{}/{part}{}", folder(key), view.query())
 }
 
@@ -129,8 +129,8 @@ mod tests {
     #[test]
     fn a_view_has_an_address_of_its_own() {
         let key = SessionKey::new("shop", "al ice", "s/1").unwrap();
-        assert_eq!(session(&key, &View::default()), "/inspector/apps/shop/users/al%20ice/sessions/s%2F1");
-        let view = View::at(17).with_key("user:tier");
+        assert_eq!(session(&key, &PageView::default()), "/inspector/apps/shop/users/al%20ice/sessions/s%2F1");
+        let view = PageView::at(17).with_key("user:tier");
         assert_eq!(session(&key, &view), "/inspector/apps/shop/users/al%20ice/sessions/s%2F1?at=17&key=user%3Atier");
         assert!(part(&key, "state", &view.moved_to(3)).ends_with("/sessions/s%2F1/state?at=3&key=user%3Atier"));
     }

@@ -4,9 +4,9 @@ use maud::html;
 use scratchbook::session::{ListSessionsConfig, StateOwner};
 
 use super::form::{Form, see_other};
-use super::page::Page;
+use super::page::InspectorPage;
 use super::value::{counted, visible};
-use super::{Answer, Needs, UserScope, address};
+use super::{Needs, PageAnswer, UserScope, address};
 use crate::access::Right;
 use crate::scope::Admin;
 
@@ -14,7 +14,7 @@ use crate::scope::Admin;
 const COUNTED: usize = 1_000;
 
 /// Asks for confirmation and says what will be lost.
-pub(super) async fn ask(scope: UserScope, _: Needs<Admin>) -> Answer {
+pub(super) async fn ask(scope: UserScope, _: Needs<Admin>) -> PageAnswer {
     let UserScope { app_name, user_id, caller, app_state, .. } = &scope;
     let config = ListSessionsConfig::default().with_user_id(user_id).with_page_size(COUNTED).with_page_bytes(1 << 20);
     let page = app_state.store.sessions.list_sessions(app_name, &config).await?;
@@ -37,11 +37,11 @@ pub(super) async fn ask(scope: UserScope, _: Needs<Admin>) -> Answer {
         }
     };
     let above = vec![(app_name.clone(), address::app(app_name)), (user_id.clone(), own.clone())];
-    Ok(Page { title: "Erase", above, caller: Some(caller), scripts: &[], body }.answer())
+    Ok(InspectorPage { title: "Erase", above, caller: Some(caller), scripts: &[], body }.answer())
 }
 
 /// Erases the user.
-pub(super) async fn erase(scope: UserScope, _: Needs<Admin>, _: Form) -> Answer {
+pub(super) async fn erase(scope: UserScope, _: Needs<Admin>, _: Form) -> PageAnswer {
     scope.caller.check(Right::Read)?;
     scope.app_state.store.sessions.delete_user(&scope.app_name, &scope.user_id).await?;
     Ok(see_other(&address::app(&scope.app_name)))

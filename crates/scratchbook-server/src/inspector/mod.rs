@@ -45,7 +45,7 @@ type AppScope = scope::AppScope<AppState, page::PageError>;
 type UserScope = scope::UserScope<AppState, page::PageError>;
 type SessionScope = scope::SessionScope<AppState, page::PageError>;
 type Needs<N> = scope::Needs<N, page::PageError>;
-type Answer = Result<Response, page::PageError>;
+type PageAnswer = Result<Response, page::PageError>;
 
 /// Returns the routes of the inspector.
 pub(crate) fn routes() -> Router<AppState> {

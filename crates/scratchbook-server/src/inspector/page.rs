@@ -25,7 +25,7 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 
 /// A page to be put into the frame.
 #[derive(Debug)]
-pub(super) struct Page<'a> {
+pub(super) struct InspectorPage<'a> {
     pub(super) title: &'a str,
     /// The pages above this one: their names and addresses.
     pub(super) above: Vec<(String, String)>,
@@ -35,7 +35,7 @@ pub(super) struct Page<'a> {
     pub(super) body: Markup,
 }
 
-impl Page<'_> {
+impl InspectorPage<'_> {
     pub(super) fn answer(&self) -> Response {
         self.with_status(StatusCode::OK)
     }
@@ -135,9 +135,9 @@ pub(super) async fn no_method() -> Response {
 
 /// The parameters of an address. If they are invalid, an error page says why.
 #[derive(Debug)]
-pub(super) struct Query<T>(pub(super) T);
+pub(super) struct PageQuery<T>(pub(super) T);
 
-impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for PageQuery<T> {
     type Rejection = PageError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, PageError> {
@@ -161,7 +161,7 @@ fn failure(status: StatusCode, message: &str) -> Response {
             p { a href=(INSPECTOR) { "All apps" } }
         }
     };
-    Page { title, above: Vec::new(), caller: None, scripts: &[], body }.with_status(status)
+    InspectorPage { title, above: Vec::new(), caller: None, scripts: &[], body }.with_status(status)
 }
 
 /// Writes a message as a sentence.

@@ -18,7 +18,7 @@ const BYTES: u64 = 1 << 20;
 
 /// A page of sessions.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct SearchPage {
     /// The session with the id that was searched for.
     pub(super) by_id: Option<Session>,
     pub(super) sessions: Vec<Session>,
@@ -45,7 +45,7 @@ impl Search<'_> {
         caller: &Caller,
         app_name: &str,
         user_id: Option<&str>,
-    ) -> Result<Found> {
+    ) -> Result<SearchPage> {
         let text = self.text.trim();
         let mut config = ListSessionsConfig::default().newest_first().with_page_size(SESSIONS).with_page_bytes(BYTES);
         config.user_id = user_id.map(str::to_owned);
@@ -55,7 +55,7 @@ impl Search<'_> {
             Some((name, value)) => config.with_label(name.trim(), value.trim()),
             None => config.with_title_containing(text),
         };
-        let mut found = Found::default();
+        let mut found = SearchPage::default();
         if !text.is_empty() && self.token.is_none() {
             found.by_id = by_id(app_state, caller, app_name, user_id, text).await?;
         }
@@ -72,7 +72,7 @@ impl Search<'_> {
         app_state: &AppState,
         app_name: &str,
         mut config: ListSessionsConfig,
-        found: &mut Found,
+        found: &mut SearchPage,
     ) -> Result<()> {
         for _ in 0..PAGES {
             let page = app_state.store.sessions.list_sessions(app_name, &config).await?;

@@ -4,17 +4,17 @@ use maud::{Markup, html};
 use scratchbook::{Result, Session};
 use serde::Deserialize;
 
-use super::address::{self, View};
-use super::page::{Page, Query};
-use super::search::{Found, Search};
+use super::address::{self, PageView};
+use super::page::{InspectorPage, PageQuery};
+use super::search::{Search, SearchPage};
 use super::value::{ago, number, size, visible};
-use super::{Answer, AppPart, UserScope};
+use super::{AppPart, PageAnswer, UserScope};
 use crate::access::{Caller, Right};
 use crate::app_state::AppState;
 
 /// Which sessions are shown.
 #[derive(Debug, Deserialize)]
-pub(super) struct ListSessions {
+pub(super) struct SessionsQuery {
     /// What is searched for.
     #[serde(default)]
     find: String,
@@ -28,7 +28,7 @@ struct Listed<'a> {
     user_id: Option<&'a str>,
 }
 
-pub(super) async fn of_app(scope: AppPart, Query(query): Query<ListSessions>) -> Answer {
+pub(super) async fn of_app(scope: AppPart, PageQuery(query): PageQuery<SessionsQuery>) -> PageAnswer {
     let AppPart { app_name, caller, app_state, .. } = &scope;
     let listed = Listed { app_name, user_id: caller.user() };
     let has_users = caller.reaches(app_name, None) && caller.may(Right::Admin);
@@ -37,10 +37,10 @@ pub(super) async fn of_app(scope: AppPart, Query(query): Query<ListSessions>) ->
         body = html! { (body) p.pages { a href=(address::users(app_name)) { "Users of this app" } } };
     }
     let above = vec![(app_name.clone(), address::app(app_name))];
-    Ok(Page { title: app_name, above, caller: Some(caller), scripts: &["time.js"], body }.answer())
+    Ok(InspectorPage { title: app_name, above, caller: Some(caller), scripts: &["time.js"], body }.answer())
 }
 
-pub(super) async fn of_user(scope: UserScope, Query(query): Query<ListSessions>) -> Answer {
+pub(super) async fn of_user(scope: UserScope, PageQuery(query): PageQuery<SessionsQuery>) -> PageAnswer {
     let UserScope { app_name, user_id, caller, app_state, .. } = &scope;
     let listed = Listed { app_name, user_id: Some(user_id) };
     let own = address::user(app_name, user_id);
@@ -49,14 +49,14 @@ pub(super) async fn of_user(scope: UserScope, Query(query): Query<ListSessions>)
         body = html! { (body) p.pages { a.danger href={ (own) "/erase" } { "Erase this user" } } };
     }
     let above = vec![(app_name.clone(), address::app(app_name)), (user_id.clone(), own)];
-    Ok(Page { title: user_id, above, caller: Some(caller), scripts: &["time.js"], body }.answer())
+    Ok(InspectorPage { title: user_id, above, caller: Some(caller), scripts: &["time.js"], body }.answer())
 }
 
 async fn list(
     app_state: &AppState,
     caller: &Caller,
     listed: &Listed<'_>,
-    query: &ListSessions,
+    query: &SessionsQuery,
     own: &str,
 ) -> Result<Markup> {
     let search = Search { text: &query.find, token: query.page.as_deref() };
@@ -88,7 +88,7 @@ fn first(own: &str, find: &str) -> String {
     if find.is_empty() { own.to_owned() } else { format!("{own}?find={}", address::encoded(find)) }
 }
 
-fn nothing(found: &Found, query: &ListSessions) -> Markup {
+fn nothing(found: &SearchPage, query: &SessionsQuery) -> Markup {
     html! {
         p.empty {
             @if query.find.is_empty() {
@@ -101,7 +101,7 @@ fn nothing(found: &Found, query: &ListSessions) -> Markup {
     }
 }
 
-fn table(found: &Found, listed: &Listed<'_>, now: f64) -> Markup {
+fn table(found: &SearchPage, listed: &Listed<'_>, now: f64) -> Markup {
     let sessions: Vec<&Session> = found.by_id.iter().chain(&found.sessions).collect();
     html! {
         @if !sessions.is_empty() {
@@ -126,7 +126,7 @@ fn row(session: &Session, listed: &Listed<'_>, now: f64) -> Markup {
     html! {
         tr {
             td.name {
-                a href=(address::session(key, &View::default())) {
+                a href=(address::session(key, &PageView::default())) {
                     bdi { (visible(session.title().unwrap_or(session.id()))) }
                 }
                 @if session.title().is_some() { span.soft.id { bdi { (visible(session.id())) } } }

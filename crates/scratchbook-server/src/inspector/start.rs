@@ -9,9 +9,9 @@ use scratchbook::session::{ListSessionsConfig, ListStateConfig, StateOwner};
 use scratchbook::{ErrorKind, Result, Session, SessionKey};
 use serde::Deserialize;
 
-use super::page::{Page, Query};
+use super::page::{InspectorPage, PageQuery};
 use super::value::{ago, visible};
-use super::{Answer, address};
+use super::{PageAnswer, address};
 use crate::access::{Caller, Right};
 use crate::app_state::AppState;
 use crate::surface::INSPECTOR;
@@ -33,7 +33,7 @@ pub(super) struct ListApps {
 }
 
 /// An app, and its session that was changed last.
-struct Row {
+struct AppRow {
     name: String,
     latest: Option<Session>,
 }
@@ -41,17 +41,17 @@ struct Row {
 pub(super) async fn page(
     State(app_state): State<AppState>,
     Extension(caller): Extension<Caller>,
-    Query(query): Query<ListApps>,
-) -> Answer {
+    PageQuery(query): PageQuery<ListApps>,
+) -> PageAnswer {
     caller.check(Right::Read)?;
     let (names, more) = names(&app_state, &caller, &query.after).await?;
     let mut rows = Vec::with_capacity(names.len());
     for name in names {
         let latest = latest(&app_state, &caller, &name).await?;
-        rows.push(Row { name, latest });
+        rows.push(AppRow { name, latest });
     }
     let body = body(&app_state, &rows, more.as_deref());
-    Ok(Page { title: "Apps", above: Vec::new(), caller: Some(&caller), scripts: &["time.js"], body }.answer())
+    Ok(InspectorPage { title: "Apps", above: Vec::new(), caller: Some(&caller), scripts: &["time.js"], body }.answer())
 }
 
 /// Returns the names of a page of apps that are hosted or have data. If there may be more apps, returns the last name
@@ -121,7 +121,7 @@ async fn latest(app_state: &AppState, caller: &Caller, app_name: &str) -> Result
     Ok(app_state.store.sessions.list_sessions(app_name, &config).await?.sessions.into_iter().next())
 }
 
-fn body(app_state: &AppState, rows: &[Row], more: Option<&str>) -> Markup {
+fn body(app_state: &AppState, rows: &[AppRow], more: Option<&str>) -> Markup {
     let now = app_state.environment.now();
     html! {
         div.bar {

@@ -4,9 +4,9 @@ use maud::html;
 use scratchbook::session::StateOwner;
 use serde::Deserialize;
 
-use super::page::{Page, Query};
+use super::page::{InspectorPage, PageQuery};
 use super::value::visible;
-use super::{Answer, AppScope, Needs, address};
+use super::{AppScope, Needs, PageAnswer, address};
 use crate::scope::Admin;
 
 /// How many users a page has.
@@ -19,7 +19,7 @@ pub(super) struct ListUsers {
     after: Option<String>,
 }
 
-pub(super) async fn page(scope: AppScope, _: Needs<Admin>, Query(query): Query<ListUsers>) -> Answer {
+pub(super) async fn page(scope: AppScope, _: Needs<Admin>, PageQuery(query): PageQuery<ListUsers>) -> PageAnswer {
     let AppScope { app_name, caller, app_state, .. } = &scope;
     let after = match &query.after {
         Some(user_id) => StateOwner::user(app_name, user_id)?,
@@ -41,5 +41,5 @@ pub(super) async fn page(scope: AppScope, _: Needs<Admin>, Query(query): Query<L
         }
     };
     let above = vec![(app_name.clone(), address::app(app_name)), ("users".to_owned(), own.clone())];
-    Ok(Page { title: "Users", above, caller: Some(caller), scripts: &[], body }.answer())
+    Ok(InspectorPage { title: "Users", above, caller: Some(caller), scripts: &[], body }.answer())
 }

@@ -14,9 +14,9 @@ use tokio::time::timeout;
 use super::ServerLimits;
 use super::lane::{Full, Lane};
 use super::time::begins_run;
-use super::weight::{Sizes, Weight};
+use super::weight::{RequestWeight, Sizes};
 use crate::access::{Account, Caller};
-use crate::refusal::Refused;
+use crate::refusal::RefusedRequest;
 use crate::scope::user_of_path;
 use crate::sse;
 
@@ -41,11 +41,11 @@ impl Lanes {
         }
     }
 
-    fn of(&self, weight: Weight) -> &Lane<Account> {
+    fn of(&self, weight: RequestWeight) -> &Lane<Account> {
         match weight {
-            Weight::Light => &self.light,
-            Weight::HeavyRead => &self.heavy_reads,
-            Weight::HeavyWrite => &self.heavy_writes,
+            RequestWeight::Light => &self.light,
+            RequestWeight::HeavyRead => &self.heavy_reads,
+            RequestWeight::HeavyWrite => &self.heavy_writes,
         }
     }
 }
@@ -67,8 +67,8 @@ pub(crate) async fn admit(
     let weighed = lanes.sizes.weigh(request.method(), route, request.uri(), body_bytes);
     let permit = match timeout(limits.answer_time, lanes.of(weighed.weight).acquire(&account)).await {
         Ok(Ok(permit)) => permit,
-        Ok(Err(full)) => return Refused::from(full_error(full)).retry_soon(),
-        Err(_) => return Refused::from(late_error(limits.answer_time)).retry_soon(),
+        Ok(Err(full)) => return RefusedRequest::from(full_error(full)).retry_soon(),
+        Err(_) => return RefusedRequest::from(late_error(limits.answer_time)).retry_soon(),
     };
     if begins_run(&request) {
         // Runs have their own limits, so the permit is dropped with the request, once the handler has read it.
@@ -128,7 +128,7 @@ mod tests {
     const STATE: &str = "/v1/apps/{app}/users/{user}/state";
 
     /// Handlers that record whose request they have begun, and then wait to be released.
-    struct Slow {
+    struct SlowHandlers {
         router: Router,
         lets: Arc<Semaphore>,
         begun: Arc<Mutex<Vec<String>>>,
@@ -136,7 +136,7 @@ mod tests {
 
     type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-    impl Slow {
+    impl SlowHandlers {
         async fn with(limits: ServerLimits) -> Self {
             let server = Server::builder(connect("memory:").await.unwrap()).limits(limits).build().unwrap();
             let (lets, begun) = (Arc::new(Semaphore::new(0)), Arc::new(Mutex::new(Vec::new())));
@@ -183,7 +183,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_second_callers_request_is_next_while_the_first_has_a_hundred_waiting() {
-        let slow = Slow::with(ServerLimits::default().with_requests(1)).await;
+        let slow = SlowHandlers::with(ServerLimits::default().with_requests(1)).await;
         let mut busy: Vec<_> = (0..100).map(|_| tokio::spawn(slow.read("/v1/apps/a/users/busy/state"))).collect();
         let other = slow.read("/v1/apps/a/users/other/state");
         assert_eq!(slow.begun().len(), 1);
@@ -199,7 +199,7 @@ mod tests {
 
     #[tokio::test]
     async fn large_reads_and_writes_leave_small_ones_their_permits() {
-        let slow = Slow::with(ServerLimits::default().with_heavy_reads(1)).await;
+        let slow = SlowHandlers::with(ServerLimits::default().with_heavy_reads(1)).await;
         let large = vec![b'x'; 256 << 10];
         let _large: Vec<_> = (0..16)
             .flat_map(|_| {
@@ -215,7 +215,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_session_that_was_seen_to_be_small_is_read_beside_large_ones() {
-        let slow = Slow::with(ServerLimits::default().with_heavy_reads(1)).await;
+        let slow = SlowHandlers::with(ServerLimits::default().with_heavy_reads(1)).await;
         slow.lets.add_permits(1);
         assert_eq!(slow.read("/apps/a/users/v/sessions/small").await.status(), 200);
         let _large: Vec<_> = (0..16).map(|_| slow.read("/apps/a/users/u/sessions/large")).collect();
@@ -225,7 +225,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_request_whose_turn_does_not_come_answers_503_and_is_not_done() {
-        let slow = Slow::with(ServerLimits::default().with_requests(1)).await;
+        let slow = SlowHandlers::with(ServerLimits::default().with_requests(1)).await;
         let _working = slow.read("/v1/apps/a/users/u/state");
         let late = slow.read("/v1/apps/a/users/u/state").await;
         assert_eq!((late.status().as_u16(), late.headers()[RETRY_AFTER].to_str().unwrap()), (503, "1"));
@@ -234,7 +234,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_caller_whose_places_are_full_answers_429_while_others_wait_in_theirs() {
-        let slow = Slow::with(ServerLimits::default().with_requests(1).with_waiting_requests(8)).await;
+        let slow = SlowHandlers::with(ServerLimits::default().with_requests(1).with_waiting_requests(8)).await;
         let _waiting: Vec<_> = (0..3).map(|_| tokio::spawn(slow.read("/v1/apps/a/users/u/state"))).collect();
         let refused = slow.read("/v1/apps/a/users/u/state").await;
         assert_eq!((refused.status().as_u16(), refused.headers()[RETRY_AFTER].to_str().unwrap()), (429, "1"));
@@ -245,7 +245,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_run_has_its_permit_until_it_begins() {
-        let slow = Slow::with(ServerLimits::default().with_requests(1)).await;
+        let slow = SlowHandlers::with(ServerLimits::default().with_requests(1)).await;
         let _run = slow.ask("POST", "/run", "{}");
         let _read = slow.read("/v1/apps/a/users/u/state");
         assert_eq!(slow.begun(), ["/run", "/v1/apps/a/users/u/state"]);
@@ -253,7 +253,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_goes_leaves_its_place_and_its_permit() {
-        let slow = Slow::with(ServerLimits::default().with_requests(1)).await;
+        let slow = SlowHandlers::with(ServerLimits::default().with_requests(1)).await;
         let (working, waiting) = (slow.read("/v1/apps/a/users/u/state"), slow.read("/v1/apps/a/users/v/state"));
         drop(working);
         drop(waiting);

@@ -19,7 +19,7 @@ use tokio::time::sleep;
 
 use super::streams::{OpenStream, Streams};
 use crate::access::{Access, Caller, SentToken};
-use crate::refusal::Refused;
+use crate::refusal::RefusedRequest;
 use crate::sse;
 
 /// How often the token of a follower is checked again. A changed file of tokens or keys is read again within a second,
@@ -34,7 +34,7 @@ const USER: &str = "user";
 pub(crate) struct Download;
 
 /// A caller whose request may be answered by a stream.
-struct Follower {
+struct StreamCaller {
     access: Access,
     environment: Arc<dyn Environment>,
     caller: Caller,
@@ -57,18 +57,18 @@ pub(crate) async fn follow_streams(
     let is_safe = request.method().is_safe();
     let response = next.run(request).await;
     if response.extensions().get::<Download>().is_some() {
-        let follower = Follower { access, environment, caller, token };
+        let follower = StreamCaller { access, environment, caller, token };
         return broken_off_at(response, follower.has_to_end(None));
     }
     if !sse::is_stream(&response) {
         return response;
     }
     let opened = streams.open(caller.login().clone(), caller.account(user_id.as_deref()));
-    let follower = Follower { access, environment, caller, token };
+    let follower = StreamCaller { access, environment, caller, token };
     match opened {
         Ok(stream) => sse::until(response, follower.has_to_end(Some(stream))),
         Err(error) if is_safe => {
-            let mut refused = Refused::from(error).into_response();
+            let mut refused = RefusedRequest::from(error).into_response();
             refused.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("10"));
             refused
         }
@@ -98,7 +98,7 @@ async fn user_of(request: &mut Request) -> Option<String> {
     params.iter().find(|(name, _)| *name == USER).map(|(_, user_id)| user_id.to_owned())
 }
 
-impl Follower {
+impl StreamCaller {
     async fn has_to_end(self, stream: Option<OpenStream>) {
         let makes_room = async {
             match &stream {

@@ -31,11 +31,11 @@ struct LaneState<K> {
     /// How many requests may wait in all, and how many of one account.
     waiting: usize,
     waiting_share: usize,
-    state: Mutex<State<K>>,
+    state: Mutex<LaneQueues<K>>,
 }
 
 #[derive(Debug)]
-struct State<K> {
+struct LaneQueues<K> {
     /// Permits that nobody holds.
     free: usize,
     /// How many requests wait.
@@ -75,7 +75,7 @@ pub(crate) struct Permit<K: Eq + Hash + Clone> {
 }
 
 /// A place in an account's queue, until it is dropped.
-struct Waiter<'a, K: Eq + Hash + Clone> {
+struct LaneWaiter<'a, K: Eq + Hash + Clone> {
     inner: &'a Arc<LaneState<K>>,
     account: &'a K,
     id: u64,
@@ -88,7 +88,7 @@ impl<K: Eq + Hash + Clone> Lane<K> {
     /// all but an eighth while it is alone. The eighth is reserved for accounts that arrive in the meantime. At most
     /// `waiting` requests may wait.
     pub(crate) fn new(permits: usize, share: usize, waiting: usize) -> Self {
-        let state = State {
+        let state = LaneQueues {
             free: permits.max(1),
             waiting: 0,
             next_id: 0,
@@ -123,7 +123,7 @@ impl<K: Eq + Hash + Clone> Lane<K> {
         Ok(Permit { inner: Arc::clone(&self.inner), account: account.clone() })
     }
 
-    fn enter<'a>(&'a self, account: &'a K) -> Result<Waiter<'a, K>, Full> {
+    fn enter<'a>(&'a self, account: &'a K) -> Result<LaneWaiter<'a, K>, Full> {
         let inner = &self.inner;
         let (sender, served) = oneshot::channel();
         let mut state = inner.lock();
@@ -147,18 +147,18 @@ impl<K: Eq + Hash + Clone> Lane<K> {
         };
         drop(state);
         // A refused request drops the waiter, which removes the request from the queue.
-        let waiter = Waiter { inner, account, id, served, is_taken: false };
+        let waiter = LaneWaiter { inner, account, id, served, is_taken: false };
         full.map_or(Ok(waiter), Err)
     }
 }
 
 impl<K: Eq + Hash + Clone> LaneState<K> {
-    fn lock(&self) -> MutexGuard<'_, State<K>> {
+    fn lock(&self) -> MutexGuard<'_, LaneQueues<K>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Serves waiting requests, as long as there are permits for them.
-    fn serve(&self, state: &mut State<K>) {
+    fn serve(&self, state: &mut LaneQueues<K>) {
         while state.free > 0 {
             let next = state.order.iter().position(|account| self.may_have_another(state, account));
             let Some(account) = next.and_then(|next| state.order.remove(next)) else { return };
@@ -176,7 +176,7 @@ impl<K: Eq + Hash + Clone> LaneState<K> {
         }
     }
 
-    fn may_have_another(&self, state: &State<K>, account: &K) -> bool {
+    fn may_have_another(&self, state: &LaneQueues<K>, account: &K) -> bool {
         let held = state.lines.get(account).map_or(0, |line| line.held);
         held < if state.is_alone(account) { self.alone } else { self.share }
     }
@@ -208,7 +208,7 @@ impl<K: Eq + Hash + Clone> LaneState<K> {
     }
 }
 
-impl<K: Eq + Hash + Clone> State<K> {
+impl<K: Eq + Hash + Clone> LaneQueues<K> {
     fn came(&mut self, account: &K) {
         let now = Instant::now();
         match &mut self.last {
@@ -241,7 +241,7 @@ impl<K: Eq + Hash + Clone> Drop for Permit<K> {
     }
 }
 
-impl<K: Eq + Hash + Clone> Drop for Waiter<'_, K> {
+impl<K: Eq + Hash + Clone> Drop for LaneWaiter<'_, K> {
     fn drop(&mut self) {
         // If the request is not in the queue either, the permit was granted while the request gave up.
         if !self.is_taken && !self.inner.leave(self.account, self.id) {

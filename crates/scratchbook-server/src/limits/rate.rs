@@ -14,7 +14,7 @@ use scratchbook::{Error, ErrorKind};
 
 use super::Network;
 use crate::access::{Caller, Identity, LoginName};
-use crate::refusal::Refused;
+use crate::refusal::RefusedRequest;
 
 /// If more callers than this are remembered, the callers with their full allowance are forgotten.
 const SWEEP_FROM: usize = 1_024;
@@ -50,13 +50,13 @@ pub(crate) struct Rates {
 #[derive(Debug)]
 struct Callers {
     /// The time at which each caller has its full allowance again. A time in the past has no effect.
-    whole_at: HashMap<Key, Instant>,
+    whole_at: HashMap<RateKey, Instant>,
     sweep_at: usize,
 }
 
 /// The key under which requests are counted together: a login or an address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Key {
+enum RateKey {
     Login(LoginName),
     Address(Option<Network>),
 }
@@ -68,16 +68,16 @@ impl Rates {
 
     /// Counts a request. Returns the refusal if the request exceeds the rate.
     pub(crate) fn count(&self, caller: Option<&Caller>, request: &Request) -> Option<Response> {
-        let wait = self.take(Key::of(caller, request), Instant::now()).err()?;
+        let wait = self.take(RateKey::of(caller, request), Instant::now()).err()?;
         let seconds = wait.as_secs_f64().ceil();
         let message = format!("too many requests; the next is taken in {seconds} seconds");
-        let mut response = Refused::from(Error::new(ErrorKind::ResourceExhausted, message)).into_response();
+        let mut response = RefusedRequest::from(Error::new(ErrorKind::ResourceExhausted, message)).into_response();
         response.headers_mut().insert(RETRY_AFTER, (seconds as u64).into());
         Some(response)
     }
 
     /// Uses one request of a caller's allowance. If none is left, the error says how long to wait.
-    fn take(&self, key: Key, now: Instant) -> Result<(), Duration> {
+    fn take(&self, key: RateKey, now: Instant) -> Result<(), Duration> {
         let one = Duration::from_secs(1) / self.limit.per_second.get();
         let all = one * self.limit.burst.get();
         let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,7 +96,7 @@ impl Rates {
     }
 }
 
-impl Key {
+impl RateKey {
     fn of(caller: Option<&Caller>, request: &Request) -> Self {
         if let Some(login @ (LoginName::Token(_) | LoginName::Subject(_))) = caller.map(Caller::login) {
             return Self::Login(login.clone());
@@ -120,8 +120,8 @@ pub(crate) async fn limit_rate(State(rates): State<Option<Arc<Rates>>>, request:
 mod tests {
     use super::*;
 
-    fn key(n: u8) -> Key {
-        Key::Address(Some(Network::of_client([10, 0, 0, n].into())))
+    fn key(n: u8) -> RateKey {
+        RateKey::Address(Some(Network::of_client([10, 0, 0, n].into())))
     }
 
     #[test]
@@ -144,7 +144,7 @@ mod tests {
         let rates = Rates::new(RateLimit::per_second(NonZeroU32::MIN));
         let start = Instant::now();
         for login in [LoginName::Token("ann".into()), LoginName::Subject("ann".into())] {
-            assert!(rates.take(Key::Login(login), start).is_ok());
+            assert!(rates.take(RateKey::Login(login), start).is_ok());
         }
     }
 
@@ -153,7 +153,7 @@ mod tests {
         let rates = Rates::new(RateLimit::per_second(NonZeroU32::MIN));
         let start = Instant::now();
         for n in 0..SWEEP_FROM {
-            let _ = rates.take(Key::Login(LoginName::Token(n.to_string().into())), start);
+            let _ = rates.take(RateKey::Login(LoginName::Token(n.to_string().into())), start);
         }
         let _ = rates.take(key(1), start + Duration::from_secs(2));
         assert_eq!(rates.callers.lock().unwrap().whole_at.len(), 1);

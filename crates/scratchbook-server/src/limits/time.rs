@@ -10,7 +10,7 @@ use scratchbook::{Error, ErrorKind};
 use tokio::time::timeout;
 
 use super::ServerLimits;
-use crate::refusal::Refused;
+use crate::refusal::RefusedRequest;
 
 /// Returns whether a request begins a run. The head of the answer to such a request may take as long as the agent
 /// needs. If an earlier run with the same id has to end first, it may also take the time of that run.
@@ -32,7 +32,7 @@ pub(crate) async fn answer_in_time(State(limits): State<Arc<ServerLimits>>, requ
         Err(_) => {
             let seconds = time.as_secs_f64();
             let message = format!("this took more than {seconds} seconds; look whether it was done, and try again");
-            Refused::from(Error::new(ErrorKind::Unavailable, message)).into_response()
+            RefusedRequest::from(Error::new(ErrorKind::Unavailable, message)).into_response()
         }
     }
 }

@@ -21,7 +21,7 @@ const REMEMBERED: usize = 32_768;
 
 /// The kind of permit that a request takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Weight {
+pub(super) enum RequestWeight {
     Light,
     HeavyRead,
     HeavyWrite,
@@ -29,13 +29,13 @@ pub(super) enum Weight {
 
 /// The work and the answer that the route of a request leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Expected {
+enum ExpectedWork {
     /// A page, a value, or a small change.
     SmallAnswer,
     /// A whole history, which may be large.
     LargeAnswer,
     /// Work of this weight, whatever the size of the answer.
-    Work(Weight),
+    Work(RequestWeight),
 }
 
 /// The paths whose answers were unexpectedly small or large for their routes.
@@ -49,8 +49,8 @@ pub(super) struct Sizes {
 /// A request whose answer will be measured.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Weighed {
-    pub(super) weight: Weight,
-    expected: Expected,
+    pub(super) weight: RequestWeight,
+    expected: ExpectedWork,
     path: u64,
 }
 
@@ -62,19 +62,19 @@ impl Sizes {
     /// Weighs a request by its method, the template of its route, its address and the size of its body.
     pub(super) fn weigh(&self, method: &Method, route: &str, uri: &Uri, body_bytes: u64) -> Weighed {
         let expected = match body_bytes {
-            HEAVY_BYTES.. => Expected::Work(Weight::HeavyWrite),
+            HEAVY_BYTES.. => ExpectedWork::Work(RequestWeight::HeavyWrite),
             // The request may search thousands of items and find nothing, so the size of the answer says nothing about
             // its weight.
-            _ if searches(route, uri) => Expected::Work(Weight::HeavyRead),
+            _ if searches(route, uri) => ExpectedWork::Work(RequestWeight::HeavyRead),
             _ => expected(method, route),
         };
         // If a part of a session is small, the whole session may still be large.
-        let query = uri.query().filter(|_| expected == Expected::LargeAnswer);
-        let path = self.hasher.hash_one((expected == Expected::LargeAnswer, uri.path(), query));
+        let query = uri.query().filter(|_| expected == ExpectedWork::LargeAnswer);
+        let path = self.hasher.hash_one((expected == ExpectedWork::LargeAnswer, uri.path(), query));
         let weight = match expected {
-            Expected::Work(weight) => weight,
-            _ if (expected == Expected::LargeAnswer) == self.was_unexpected(path) => Weight::Light,
-            _ => Weight::HeavyRead,
+            ExpectedWork::Work(weight) => weight,
+            _ if (expected == ExpectedWork::LargeAnswer) == self.was_unexpected(path) => RequestWeight::Light,
+            _ => RequestWeight::HeavyRead,
         };
         Weighed { weight, expected, path }
     }
@@ -82,9 +82,9 @@ impl Sizes {
     /// Remembers the size of an answer; `None` if the answer is streamed, or too large to be sent.
     pub(super) fn remember(&self, weighed: Weighed, answer_bytes: Option<u64>) {
         let expects_large = match weighed.expected {
-            Expected::SmallAnswer => false,
-            Expected::LargeAnswer => true,
-            Expected::Work(_) => return,
+            ExpectedWork::SmallAnswer => false,
+            ExpectedWork::LargeAnswer => true,
+            ExpectedWork::Work(_) => return,
         };
         let is_large = answer_bytes.is_none_or(|bytes| bytes >= HEAVY_BYTES);
         let [newer, older] = &mut *self.unexpected.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,27 +118,27 @@ fn searches(route: &str, uri: &Uri) -> bool {
     })
 }
 
-fn expected(method: &Method, route: &str) -> Expected {
+fn expected(method: &Method, route: &str) -> ExpectedWork {
     const SESSIONS: &str = "/apps/{app}/users/{user}/sessions";
     const SESSION: &str = "/apps/{app}/users/{user}/sessions/{session}";
     let last = route.rsplit('/').next().unwrap_or_default();
     match *method {
-        Method::GET | Method::HEAD if route == SESSIONS || route == SESSION => Expected::LargeAnswer,
+        Method::GET | Method::HEAD if route == SESSIONS || route == SESSION => ExpectedWork::LargeAnswer,
         // ADK's PATCH answers with the whole session.
-        Method::PATCH if route == SESSION => Expected::LargeAnswer,
+        Method::PATCH if route == SESSION => ExpectedWork::LargeAnswer,
         // These routes read a whole history and return little.
         Method::GET | Method::HEAD if matches!(last, "verify" | "blame" | "diff" | "{invocation}") => {
-            Expected::Work(Weight::HeavyRead)
+            ExpectedWork::Work(RequestWeight::HeavyRead)
         }
         // The inspector searches events for the writes to a key.
         Method::GET | Method::HEAD if last == "history" && surface::is_of_inspector(route) => {
-            Expected::Work(Weight::HeavyRead)
+            ExpectedWork::Work(RequestWeight::HeavyRead)
         }
         Method::POST if matches!(last, "fork" | "rewind" | "delete" | "prune" | "prune-expired") => {
-            Expected::Work(Weight::HeavyWrite)
+            ExpectedWork::Work(RequestWeight::HeavyWrite)
         }
-        Method::DELETE if matches!(last, "{session}" | "{user}") => Expected::Work(Weight::HeavyWrite),
-        _ => Expected::SmallAnswer,
+        Method::DELETE if matches!(last, "{session}" | "{user}") => ExpectedWork::Work(RequestWeight::HeavyWrite),
+        _ => ExpectedWork::SmallAnswer,
     }
 }
 
@@ -154,35 +154,35 @@ mod tests {
         let sizes = Sizes::new();
         let weigh = |path| sizes.weigh(&Method::GET, SESSION, &Uri::from_static(path), 0);
         let first = weigh("/apps/a/users/u/sessions/s");
-        assert_eq!(first.weight, Weight::HeavyRead);
+        assert_eq!(first.weight, RequestWeight::HeavyRead);
         sizes.remember(first, Some(HEAVY_BYTES - 1));
-        assert_eq!(weigh("/apps/a/users/u/sessions/s").weight, Weight::Light);
-        assert_eq!(weigh("/apps/a/users/u/sessions/t").weight, Weight::HeavyRead);
-        assert_eq!(weigh("/apps/a/users/u/sessions/s?num_recent_events=9").weight, Weight::HeavyRead);
+        assert_eq!(weigh("/apps/a/users/u/sessions/s").weight, RequestWeight::Light);
+        assert_eq!(weigh("/apps/a/users/u/sessions/t").weight, RequestWeight::HeavyRead);
+        assert_eq!(weigh("/apps/a/users/u/sessions/s?num_recent_events=9").weight, RequestWeight::HeavyRead);
         sizes.remember(weigh("/apps/a/users/u/sessions/s"), None);
-        assert_eq!(weigh("/apps/a/users/u/sessions/s").weight, Weight::HeavyRead);
+        assert_eq!(weigh("/apps/a/users/u/sessions/s").weight, RequestWeight::HeavyRead);
     }
 
     #[test]
     fn a_page_is_light_until_it_was_seen_to_be_large() {
         let sizes = Sizes::new();
         let weigh = || sizes.weigh(&Method::GET, EVENTS, &Uri::from_static("/v1/apps/a/users/u/sessions/s/events"), 0);
-        assert_eq!(weigh().weight, Weight::Light);
+        assert_eq!(weigh().weight, RequestWeight::Light);
         sizes.remember(weigh(), Some(HEAVY_BYTES));
-        assert_eq!(weigh().weight, Weight::HeavyRead);
+        assert_eq!(weigh().weight, RequestWeight::HeavyRead);
         sizes.remember(weigh(), Some(1));
-        assert_eq!(weigh().weight, Weight::Light);
+        assert_eq!(weigh().weight, RequestWeight::Light);
     }
 
     #[test]
     fn work_is_heavy_whatever_its_answer() {
         let sizes = Sizes::new();
         for (method, route, bytes, expected) in [
-            (Method::POST, EVENTS, HEAVY_BYTES, Weight::HeavyWrite),
-            (Method::POST, EVENTS, HEAVY_BYTES - 1, Weight::Light),
-            (Method::POST, "/v1/apps/{app}/users/{user}/sessions/{session}/fork", 9, Weight::HeavyWrite),
-            (Method::GET, "/v1/apps/{app}/users/{user}/sessions/{session}/verify", 0, Weight::HeavyRead),
-            (Method::DELETE, SESSION, 0, Weight::HeavyWrite),
+            (Method::POST, EVENTS, HEAVY_BYTES, RequestWeight::HeavyWrite),
+            (Method::POST, EVENTS, HEAVY_BYTES - 1, RequestWeight::Light),
+            (Method::POST, "/v1/apps/{app}/users/{user}/sessions/{session}/fork", 9, RequestWeight::HeavyWrite),
+            (Method::GET, "/v1/apps/{app}/users/{user}/sessions/{session}/verify", 0, RequestWeight::HeavyRead),
+            (Method::DELETE, SESSION, 0, RequestWeight::HeavyWrite),
         ] {
             for _ in 0..2 {
                 let weighed = sizes.weigh(&method, route, &Uri::from_static("/path"), bytes);
@@ -198,16 +198,24 @@ mod tests {
         let (sessions, events) = ("/v1beta1/reasoningEngines/{app}/sessions", "/sessions/{session}/events");
         let events = &*format!("/v1/projects/{{project}}/locations/{{location}}/reasoningEngines/{{app}}{events}");
         for (route, uri, expected) in [
-            (sessions, "/v1beta1/reasoningEngines/a/sessions?filter=labels.a%3Db", Weight::HeavyRead),
-            (sessions, "/v1beta1/reasoningEngines/a/sessions?pageSize=9&filter=d%69splay_name=x", Weight::HeavyRead),
-            (sessions, "/v1beta1/reasoningEngines/a/sessions?filter=displayName=x", Weight::HeavyRead),
-            (sessions, "/v1beta1/reasoningEngines/a/sessions?orderBy=create_time", Weight::HeavyRead),
-            (sessions, "/v1beta1/reasoningEngines/a/sessions?order_by=createTime+desc", Weight::HeavyRead),
-            (sessions, "/v1beta1/reasoningEngines/a/sessions?filter=user_id%3D%22u%22", Weight::Light),
-            (sessions, "/v1beta1/reasoningEngines/a/sessions?filter=&orderBy=update_time", Weight::Light),
-            (events, "/v1/projects/p/locations/l/reasoningEngines/a/sessions/s/events?filter=x", Weight::HeavyRead),
-            (events, "/v1/projects/p/locations/l/reasoningEngines/a/sessions/s/events?filter=", Weight::Light),
-            (EVENTS, "/v1/apps/a/users/u/sessions/s/events?filter=x", Weight::Light),
+            (sessions, "/v1beta1/reasoningEngines/a/sessions?filter=labels.a%3Db", RequestWeight::HeavyRead),
+            (
+                sessions,
+                "/v1beta1/reasoningEngines/a/sessions?pageSize=9&filter=d%69splay_name=x",
+                RequestWeight::HeavyRead,
+            ),
+            (sessions, "/v1beta1/reasoningEngines/a/sessions?filter=displayName=x", RequestWeight::HeavyRead),
+            (sessions, "/v1beta1/reasoningEngines/a/sessions?orderBy=create_time", RequestWeight::HeavyRead),
+            (sessions, "/v1beta1/reasoningEngines/a/sessions?order_by=createTime+desc", RequestWeight::HeavyRead),
+            (sessions, "/v1beta1/reasoningEngines/a/sessions?filter=user_id%3D%22u%22", RequestWeight::Light),
+            (sessions, "/v1beta1/reasoningEngines/a/sessions?filter=&orderBy=update_time", RequestWeight::Light),
+            (
+                events,
+                "/v1/projects/p/locations/l/reasoningEngines/a/sessions/s/events?filter=x",
+                RequestWeight::HeavyRead,
+            ),
+            (events, "/v1/projects/p/locations/l/reasoningEngines/a/sessions/s/events?filter=", RequestWeight::Light),
+            (EVENTS, "/v1/apps/a/users/u/sessions/s/events?filter=x", RequestWeight::Light),
         ] {
             for _ in 0..2 {
                 let weighed = sizes.weigh(&Method::GET, route, &Uri::from_static(uri), 0);
@@ -226,9 +234,9 @@ mod tests {
             weighed.weight
         };
         for n in 0..3 * REMEMBERED {
-            assert_eq!(ask(n), Weight::HeavyRead, "{n}");
+            assert_eq!(ask(n), RequestWeight::HeavyRead, "{n}");
         }
-        assert_eq!(ask(3 * REMEMBERED - 1), Weight::Light);
+        assert_eq!(ask(3 * REMEMBERED - 1), RequestWeight::Light);
         let kept: usize = sizes.unexpected.lock().unwrap().iter().map(HashSet::len).sum();
         assert!(kept <= 2 * REMEMBERED, "{kept}");
     }

@@ -21,7 +21,7 @@ use tower::ServiceExt;
 use super::ListenState;
 use super::connections::ConnectionPermit;
 use super::gone::{self, SharedStream};
-use super::guarded::{Guarded, Then};
+use super::guarded::{GuardedBody, Then};
 use super::headers::TimedHeaders;
 use super::places::Phase;
 use super::stall::Unstalled;
@@ -37,14 +37,14 @@ const LAST_BYTES: Duration = Duration::from_secs(1);
 const LEAST_HEADER_BYTES: usize = 8 << 10;
 
 /// A connection from a peer, with its place, and the state and the routes that serve it.
-pub(super) struct Connection {
+pub(super) struct PeerConnection {
     pub(super) state: Arc<ListenState>,
     pub(super) router: Router,
     pub(super) peer: SocketAddr,
     pub(super) place: ConnectionPermit,
 }
 
-impl Connection {
+impl PeerConnection {
     pub(super) async fn serve(self, stream: TcpStream) {
         let _open = Gauge::one_more("scratchbook_http_connections");
         // Without Nagle's algorithm, frames and answers are sent as soon as they are written.
@@ -84,7 +84,7 @@ impl Connection {
                 request.map(Body::new)
             } else {
                 line.begin(Phase::Receiving);
-                request.map(|body| Body::new(Guarded::new(body, Then::new(line, Phase::Answering))))
+                request.map(|body| Body::new(GuardedBody::new(body, Then::new(line, Phase::Answering))))
             };
             request.extensions_mut().insert(ConnectInfo(peer));
             request.extensions_mut().insert(scheme.clone());
@@ -92,7 +92,7 @@ impl Connection {
             let then = Then::new(line, Phase::Idle);
             let method = request.method().clone();
             let answer = gone::answer(client.clone(), method, router.clone().oneshot(request));
-            answer.map_ok(move |response| response.map(|body| Guarded::new(body, then)))
+            answer.map_ok(move |response| response.map(|body| GuardedBody::new(body, then)))
         });
         let stream = TimedHeaders::new(stream, Arc::clone(line), limits.header_time);
         let connection = http1::Builder::new()

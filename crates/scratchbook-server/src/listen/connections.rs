@@ -24,7 +24,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The connections that are open.
 #[derive(Debug)]
-pub(super) struct Connections {
+pub(super) struct OpenConnections {
     places: Mutex<Places<LoginName>>,
     /// Each connection that waits for a place holds a permit of this semaphore, its seat.
     seats: Arc<Semaphore>,
@@ -37,7 +37,7 @@ pub(super) struct Connections {
 /// The handle that requests have to their connection.
 #[derive(Debug)]
 pub(crate) struct ConnectionHandle {
-    connections: Arc<Connections>,
+    connections: Arc<OpenConnections>,
     id: u64,
     /// The number of requests whose headers have arrived.
     begun: AtomicU64,
@@ -63,7 +63,7 @@ pub(super) enum Late {
     Nothing,
 }
 
-impl Connections {
+impl OpenConnections {
     pub(super) fn new(state: &ListenState) -> Arc<Self> {
         let limits = &state.limits;
         let strangers = match state.access {
@@ -151,7 +151,7 @@ impl Connections {
 }
 
 impl ConnectionHandle {
-    fn new(connections: &Arc<Connections>, id: u64) -> Self {
+    fn new(connections: &Arc<OpenConnections>, id: u64) -> Self {
         Self { connections: Arc::clone(connections), id, begun: AtomicU64::new(0), has_rest: AtomicBool::new(false) }
     }
 

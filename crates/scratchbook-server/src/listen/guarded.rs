@@ -12,7 +12,7 @@ use super::places::Phase;
 
 /// A body that triggers the next step of its connection when it is dropped, whether or not it was read to its end.
 #[derive(Debug)]
-pub(super) struct Guarded<B: HttpBody> {
+pub(super) struct GuardedBody<B: HttpBody> {
     body: B,
     is_read: bool,
     then: Then,
@@ -25,13 +25,13 @@ pub(super) struct Then {
     phase: Phase,
 }
 
-impl<B: HttpBody> Guarded<B> {
+impl<B: HttpBody> GuardedBody<B> {
     pub(super) fn new(body: B, then: Then) -> Self {
         Self { body, is_read: false, then }
     }
 }
 
-impl<B: HttpBody> Drop for Guarded<B> {
+impl<B: HttpBody> Drop for GuardedBody<B> {
     fn drop(&mut self) {
         // Only the body of a request is followed by an answer.
         if self.then.phase == Phase::Answering && !self.is_read && !self.body.is_end_stream() {
@@ -46,7 +46,7 @@ impl Then {
     }
 }
 
-impl<B: HttpBody + Unpin> HttpBody for Guarded<B> {
+impl<B: HttpBody + Unpin> HttpBody for GuardedBody<B> {
     type Data = B::Data;
     type Error = B::Error;
 

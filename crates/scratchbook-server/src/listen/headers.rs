@@ -86,23 +86,23 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
     use tokio::time::{Instant, timeout};
 
-    use super::super::connections::{ConnectionPermit, Connections};
-    use super::super::guarded::{Guarded, Then};
+    use super::super::connections::{ConnectionPermit, OpenConnections};
+    use super::super::guarded::{GuardedBody, Then};
     use super::super::places::Phase;
     use super::*;
 
     const TIME: Duration = Duration::from_secs(10);
 
     fn connection() -> (ConnectionPermit, DuplexStream, TimedHeaders<DuplexStream>) {
-        let place = Connections::with_places(9, usize::MAX).enter(Ipv4Addr::LOCALHOST.into(), &[]).unwrap();
+        let place = OpenConnections::with_places(9, usize::MAX).enter(Ipv4Addr::LOCALHOST.into(), &[]).unwrap();
         let (client, server) = duplex(100);
         let server = TimedHeaders::new(server, Arc::clone(&place.line), TIME);
         (place, client, server)
     }
 
-    fn body(line: &Arc<ConnectionHandle>) -> Guarded<Body> {
+    fn body(line: &Arc<ConnectionHandle>) -> GuardedBody<Body> {
         let parts = ["ab", "cd"].map(|part| Ok::<_, io::Error>(Bytes::from_static(part.as_bytes())));
-        Guarded::new(Body::from_stream(stream::iter(parts)), Then::new(line, Phase::Answering))
+        GuardedBody::new(Body::from_stream(stream::iter(parts)), Then::new(line, Phase::Answering))
     }
 
     /// Returns the time after which a read fails because headers are late; `None` if the read continues to wait.

@@ -11,7 +11,7 @@ use scratchbook::{Error, ErrorKind};
 
 use super::ConnectionHandle;
 use crate::access::{Access, Caller};
-use crate::refusal::Refused;
+use crate::refusal::RefusedRequest;
 
 /// Counts a connection for the login of its request. Without a login there is nothing to count.
 pub(crate) async fn count_login(State(access): State<Access>, request: Request, next: Next) -> Response {
@@ -26,7 +26,7 @@ pub(crate) async fn count_login(State(access): State<Access>, request: Request, 
 
 fn more_than_its_share() -> Response {
     let message = "your requests are under way on more than half of all connections, and others need some; try again";
-    let mut response = Refused::from(Error::new(ErrorKind::ResourceExhausted, message)).retry_soon();
+    let mut response = RefusedRequest::from(Error::new(ErrorKind::ResourceExhausted, message)).retry_soon();
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }

@@ -23,9 +23,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 
 pub(crate) use closing::{Closing, end_streams};
-use connection::Connection;
+use connection::PeerConnection;
 pub(crate) use connections::ConnectionHandle;
-use connections::{Connections, Late};
+use connections::{Late, OpenConnections};
 pub(crate) use log_in::count_login;
 use refused::refuse;
 pub(crate) use tls::Certificates;
@@ -59,7 +59,7 @@ pub(crate) async fn serve(
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send,
 ) {
-    let connections = Connections::new(&state);
+    let connections = OpenConnections::new(&state);
     let mut shutdown = pin!(shutdown);
     loop {
         let (stream, peer) = tokio::select! {
@@ -69,7 +69,7 @@ pub(crate) async fn serve(
         };
         let (state, router) = (Arc::clone(&state), router.clone());
         match connections.enter(peer.ip(), &state.limits.trusted_proxies) {
-            Some(place) => drop(tokio::spawn(Connection { state, router, peer, place }.serve(stream))),
+            Some(place) => drop(tokio::spawn(PeerConnection { state, router, peer, place }.serve(stream))),
             None => drop(tokio::spawn(serve_late(Arc::clone(&connections), state, router, stream, peer))),
         }
     }
@@ -79,14 +79,14 @@ pub(crate) async fn serve(
 
 /// Waits for a place for a connection and then serves it, or refuses it.
 async fn serve_late(
-    connections: Arc<Connections>,
+    connections: Arc<OpenConnections>,
     state: Arc<ListenState>,
     router: Router,
     stream: TcpStream,
     peer: SocketAddr,
 ) {
     match connections.wait(peer.ip(), &state.limits.trusted_proxies).await {
-        Late::ConnectionPermit(place) => Connection { state, router, peer, place }.serve(stream).await,
+        Late::ConnectionPermit(place) => PeerConnection { state, router, peer, place }.serve(stream).await,
         // A client that speaks only TLS cannot read the refusal; its connection is closed.
         Late::Seat(_) if state.certificates.is_some() => {}
         Late::Seat(_seat) => refuse(stream).await,
@@ -95,7 +95,7 @@ async fn serve_late(
 }
 
 /// Shuts down: first requests in progress and runs end, then streams, then connections.
-async fn end(state: &ListenState, connections: &Connections) {
+async fn end(state: &ListenState, connections: &OpenConnections) {
     tracing::info!(connections = connections.count(), "no more connections are taken; what was begun is finished");
     connections.end();
     let time = state.limits.shutdown_time;
@@ -114,7 +114,7 @@ async fn end(state: &ListenState, connections: &Connections) {
 
 /// Waits for the next connection. An error does not come from the listener itself: either a connection failed, or the
 /// system is short of files or memory.
-async fn accept(listener: &TcpListener, connections: &Connections) -> (TcpStream, SocketAddr) {
+async fn accept(listener: &TcpListener, connections: &OpenConnections) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
             Ok(accepted) => return accepted,

@@ -47,7 +47,7 @@ pub(super) struct Places<L> {
     most_strangers: usize,
     is_closed: bool,
     next: u64,
-    open: HashMap<u64, Connection<L>>,
+    open: HashMap<u64, CountedConnection<L>>,
     /// The connections that are new, idle or receiving: a list for each of these phases, in the order in which the
     /// connections entered it.
     quiet: [BTreeMap<u64, u64>; 3],
@@ -60,7 +60,7 @@ pub(super) struct Places<L> {
 }
 
 #[derive(Debug)]
-struct Connection<L> {
+struct CountedConnection<L> {
     phase: Phase,
     /// The number by which connections are ordered in their phase, and the time at which this connection entered its
     /// phase.
@@ -104,7 +104,8 @@ impl<L: Clone + Eq + Hash> Places<L> {
             return None;
         }
         let (id, (wish, wishes)) = (self.tick(), watch::channel(Wish::GoOn));
-        let connection = Connection { phase: Phase::New, order: id, since: now, stranger: network, login: None, wish };
+        let connection =
+            CountedConnection { phase: Phase::New, order: id, since: now, stranger: network, login: None, wish };
         self.open.insert(id, connection);
         self.quiet[Phase::New as usize].insert(id, id);
         self.taken += 1;

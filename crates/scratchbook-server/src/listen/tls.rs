@@ -10,7 +10,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use scratchbook::{Error, Result};
 use tokio_rustls::TlsAcceptor;
 
-use crate::reload::{self, Watched};
+use crate::reload::{self, Reloaded};
 
 /// A certificate and its key in two PEM files. The files are read again when they change.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub struct Tls {
 /// The TLS configuration.
 #[derive(Debug)]
 pub(crate) struct Certificates {
-    config: Watched<ServerConfig>,
+    config: Reloaded<ServerConfig>,
 }
 
 impl Tls {
@@ -39,7 +39,7 @@ impl Tls {
     pub(crate) fn open(self) -> Result<Certificates> {
         let Self { certificate, key } = self;
         let paths = vec![certificate.clone(), key.clone()];
-        Ok(Certificates { config: Watched::new(paths, move || config(&certificate, &key))? })
+        Ok(Certificates { config: Reloaded::new(paths, move || config(&certificate, &key))? })
     }
 }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::http::header::CONTENT_TYPE;
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use futures_util::future::{Ready, ready};
 
 use crate::access::{Caller, Right};
-use crate::refusal::Refused;
+use crate::refusal::RefusedRequest;
 
 /// Renders the metrics as text.
 #[derive(Clone)]
@@ -23,12 +23,11 @@ impl Metrics {
     /// Answers callers that have the right `admin` over all apps and users.
     pub(super) fn handler(
         &self,
-    ) -> impl Fn(Extension<Caller>) -> Ready<Result<axum::response::Response, Refused>> + Clone + Send + Sync + 'static
-    {
+    ) -> impl Fn(Extension<Caller>) -> Ready<Result<Response, RefusedRequest>> + Clone + Send + Sync + 'static {
         let render = Arc::clone(&self.0);
         move |Extension(caller)| {
             let written = || ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], render()).into_response();
-            ready(caller.check_of_all(Right::Admin).map(|()| written()).map_err(Refused::from))
+            ready(caller.check_of_all(Right::Admin).map(|()| written()).map_err(RefusedRequest::from))
         }
     }
 }

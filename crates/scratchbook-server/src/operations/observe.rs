@@ -36,7 +36,7 @@ impl Observer {
 pub(crate) async fn observe(State(observer): State<Observer>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let id = observer.ids.of(request.headers().get(HEADER));
-    let asked = Asked::of(&request);
+    let asked = ObservedRequest::of(&request);
     let trace = asked.trace(&request);
     let span = info_span!(target: REQUESTS, parent: &trace, "request", id = id.to_str().unwrap_or_default());
     let mut response = next.run(request).instrument(span.clone()).instrument(trace.clone()).await;
@@ -51,13 +51,13 @@ pub(crate) async fn observe(State(observer): State<Observer>, request: Request, 
 }
 
 /// A request without personal data.
-struct Asked {
+struct ObservedRequest {
     method: &'static str,
     /// The template of the route, with the names of its parameters and not their values.
     path: Option<MatchedPath>,
 }
 
-impl Asked {
+impl ObservedRequest {
     fn of(request: &Request) -> Self {
         Self { method: method(request.method()), path: request.extensions().get().cloned() }
     }

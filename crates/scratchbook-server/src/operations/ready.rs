@@ -27,7 +27,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 pub(crate) struct Readiness {
     probe: StoreProbe,
     access: Access,
-    last: Arc<Mutex<Option<Check>>>,
+    last: Arc<Mutex<Option<ReadinessCheck>>>,
 }
 
 impl Readiness {
@@ -38,14 +38,14 @@ impl Readiness {
 
 /// One check, which is in progress or has ended.
 #[derive(Clone, Debug)]
-struct Check {
+struct ReadinessCheck {
     begun: Instant,
     /// `None` while the check is in progress.
-    answer: watch::Receiver<Option<Answer>>,
+    answer: watch::Receiver<Option<CheckAnswer>>,
 }
 
 /// The answer to a check.
-type Answer = (StatusCode, Value);
+type CheckAnswer = (StatusCode, Value);
 
 pub(super) async fn ready(State(readiness): State<Readiness>) -> (StatusCode, Json<Value>) {
     let mut check = last_check(&readiness);
@@ -57,9 +57,9 @@ pub(super) async fn ready(State(readiness): State<Readiness>) -> (StatusCode, Js
 
 /// Returns the check that is in progress, or that began within the last second; otherwise starts a new check. A check
 /// is a separate task, so that it continues if the client that started it disconnects.
-fn last_check(readiness: &Readiness) -> Check {
+fn last_check(readiness: &Readiness) -> ReadinessCheck {
     let mut last = readiness.last.lock().unwrap_or_else(PoisonError::into_inner);
-    let is_recent = |check: &&Check| {
+    let is_recent = |check: &&ReadinessCheck| {
         // A check whose task was aborted is neither under way nor over.
         let (is_over, is_left) = (check.answer.borrow().is_some(), check.answer.has_changed().is_err());
         (!is_over && !is_left) || (is_over && check.begun.elapsed() < CHECK_EVERY)
@@ -68,7 +68,7 @@ fn last_check(readiness: &Readiness) -> Check {
         return check.clone();
     }
     let (sender, answer) = watch::channel(None);
-    let check = Check { begun: Instant::now(), answer };
+    let check = ReadinessCheck { begun: Instant::now(), answer };
     *last = Some(check.clone());
     drop(last);
     let Readiness { probe, access, .. } = readiness.clone();
@@ -88,7 +88,7 @@ async fn check_store(probe: &StoreProbe) -> Result<()> {
     })
 }
 
-fn answer_to(access: &Access, checked: Result<()>) -> Answer {
+fn answer_to(access: &Access, checked: Result<()>) -> CheckAnswer {
     let Err(error) = checked else { return (StatusCode::OK, json!({"status": "ready"})) };
     let kind = error.kind().as_str();
     tracing::warn!(kind, %error, "not ready");

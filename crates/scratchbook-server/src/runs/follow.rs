@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use scratchbook::{Error, Event, GetSessionConfig, Result, Session, SessionKey, SessionService};
 
-use super::{Outcome, Run, RunReader, Runs};
+use super::{Run, RunOutcome, RunReader, Runs};
 use crate::answers::STREAM_PAGE_BYTES;
 use crate::event_search::last_event;
 
@@ -17,15 +17,15 @@ const PAGE: usize = 100;
 
 /// Follows the agents' events of an invocation. As in a run's own stream, the user's messages are left out.
 #[derive(Debug)]
-pub(crate) struct Follow {
-    stored: Option<Stored>,
+pub(crate) struct RunFollower {
+    stored: Option<StoredRunEvents>,
     live: Option<RunReader>,
-    outcome: Option<Outcome>,
+    outcome: Option<RunOutcome>,
 }
 
 /// Events of an invocation to be read from the store, page by page.
 #[derive(Debug)]
-struct Stored {
+struct StoredRunEvents {
     sessions: Arc<dyn SessionService>,
     key: SessionKey,
     invocation_id: String,
@@ -35,7 +35,7 @@ struct Stored {
     page: VecDeque<Arc<Event>>,
 }
 
-impl Follow {
+impl RunFollower {
     /// Follows a run that was just started, with the reader that [`Runs::start`] returned.
     pub(crate) fn live(reader: RunReader) -> Self {
         Self { stored: None, live: Some(reader), outcome: None }
@@ -55,7 +55,7 @@ impl Follow {
         after: Option<&str>,
     ) -> Result<Self> {
         let run = runs.find(key, invocation_id);
-        let mut stored = Stored::new(Arc::clone(sessions), key, invocation_id, run.as_deref());
+        let mut stored = StoredRunEvents::new(Arc::clone(sessions), key, invocation_id, run.as_deref());
         let mut live = run.map(|run| run.read());
         let seen = match (after, &live) {
             (None, _) => None,
@@ -108,12 +108,12 @@ impl Follow {
 
     /// Returns the outcome of the run, after its last event. It is `None` if this process does not know the outcome:
     /// the run was cut off with its process, continues in another process, or ended too long ago.
-    pub(crate) fn outcome(&self) -> Option<&Outcome> {
+    pub(crate) fn outcome(&self) -> Option<&RunOutcome> {
         self.outcome.as_ref()
     }
 }
 
-impl Stored {
+impl StoredRunEvents {
     fn new(sessions: Arc<dyn SessionService>, key: &SessionKey, invocation_id: &str, run: Option<&Run>) -> Self {
         let (key, invocation_id) = (key.clone(), invocation_id.to_owned());
         let to = run.map_or(u64::MAX, |run| run.before);

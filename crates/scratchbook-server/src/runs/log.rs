@@ -13,13 +13,13 @@ use super::sync::{Arc, Mutex, MutexGuard, PoisonError, watch};
 
 /// How a run ended.
 #[derive(Clone, Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum RunOutcome {
     Completed,
     Failed(Arc<Error>),
     Cancelled,
 }
 
-impl Outcome {
+impl RunOutcome {
     /// Returns the outcome's name, in frames, spans and metrics.
     pub(crate) fn as_str(&self) -> &'static str {
         match self {
@@ -32,7 +32,7 @@ impl Outcome {
 
 /// The events of a run.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub(crate) struct RunLog {
     inner: Mutex<LogState>,
     /// Wakes readers when something is new; the value itself is empty.
     news: watch::Sender<()>,
@@ -44,10 +44,10 @@ struct LogState {
     kept: Backlog,
     readers: BTreeMap<u64, Backlog>,
     next_reader: u64,
-    outcome: Option<Outcome>,
+    outcome: Option<RunOutcome>,
 }
 
-impl Log {
+impl RunLog {
     pub(super) fn new() -> Self {
         Self { inner: Mutex::default(), news: watch::Sender::new(()) }
     }
@@ -66,18 +66,18 @@ impl Log {
     }
 
     /// Records how the run ended; no event is added afterwards.
-    pub(super) fn end(&self, outcome: Outcome) {
+    pub(super) fn end(&self, outcome: RunOutcome) {
         self.lock().outcome.get_or_insert(outcome);
         self.news.send_replace(());
     }
 
     /// Returns how the run ended, if it has.
-    pub(crate) fn outcome(&self) -> Option<Outcome> {
+    pub(crate) fn outcome(&self) -> Option<RunOutcome> {
         self.lock().outcome.clone()
     }
 
     /// Waits for the end of the run.
-    pub(super) async fn ended(&self) -> Outcome {
+    pub(super) async fn ended(&self) -> RunOutcome {
         let mut news = self.news.subscribe();
         loop {
             news.mark_unchanged();
@@ -108,7 +108,7 @@ impl Log {
 /// Reads a run. Dropping the reader does not affect the run.
 #[derive(Debug)]
 pub(crate) struct RunReader {
-    log: Arc<Log>,
+    log: Arc<RunLog>,
     id: u64,
     /// The number of the last event that the reader skips, because that event was read from the session.
     seen: u64,
@@ -137,7 +137,7 @@ impl RunReader {
     }
 
     /// Returns how the run ended, if it has.
-    pub(crate) fn outcome(&self) -> Option<Outcome> {
+    pub(crate) fn outcome(&self) -> Option<RunOutcome> {
         self.log.outcome()
     }
 

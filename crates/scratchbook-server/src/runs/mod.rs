@@ -23,8 +23,8 @@ use scratchbook::{Error, ErrorKind, GetSessionConfig, Result, RunRequest, Runner
 use tokio::sync::watch;
 use tracing::Instrument;
 
-pub(crate) use follow::Follow;
-pub(crate) use log::{Outcome, RunReader};
+pub(crate) use follow::RunFollower;
+pub(crate) use log::{RunOutcome, RunReader};
 pub(crate) use run::Run;
 
 use admission::{Admission, bytes_of};
@@ -67,7 +67,7 @@ struct RunTable {
 struct Over {
     key: SessionKey,
     invocation_id: String,
-    outcome: Outcome,
+    outcome: RunOutcome,
 }
 
 impl Runs {
@@ -139,7 +139,7 @@ impl Runs {
     }
 
     /// Returns how a run ended, if it is one of the last that ended in this process.
-    pub(crate) fn outcome(&self, key: &SessionKey, invocation_id: &str) -> Option<Outcome> {
+    pub(crate) fn outcome(&self, key: &SessionKey, invocation_id: &str) -> Option<RunOutcome> {
         let table = self.lock();
         let of_run = |over: &&Over| over.key == *key && over.invocation_id == invocation_id;
         table.over.iter().rev().find(of_run).map(|over| over.outcome.clone())
@@ -196,7 +196,7 @@ impl Runs {
     }
 
     /// Forgets a run that has ended; its readers keep its log.
-    fn end(&self, run: &Run, outcome: &Outcome) {
+    fn end(&self, run: &Run, outcome: &RunOutcome) {
         let mut table = self.lock();
         table.under_way.remove(&(run.key.clone(), run.invocation_id.clone()));
         table.admission.leave(&run.key, run.number);
@@ -273,7 +273,7 @@ mod tests {
         let (runs, runner, key) = endless().await;
         let (run, mut reader) = runs.start(&runner, &key, &anyone(), &Held::default(), "go".into()).await.unwrap();
         runs.close(Duration::from_secs(30)).await;
-        assert!(matches!(run.ended().await, Outcome::Cancelled));
+        assert!(matches!(run.ended().await, RunOutcome::Cancelled));
         assert!(reader.next().await.is_none() && runs.list(&key).is_empty());
         let refused = runs.start(&runner, &key, &anyone(), &Held::default(), "go".into()).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unavailable);
@@ -290,7 +290,7 @@ mod tests {
         });
         let mut reader = started.join().unwrap();
         assert!(reader.next().await.is_none());
-        assert!(matches!(reader.outcome(), Some(Outcome::Failed(_))));
+        assert!(matches!(reader.outcome(), Some(RunOutcome::Failed(_))));
     }
 
     #[tokio::test]
@@ -303,7 +303,7 @@ mod tests {
         for n in 0..=REMEMBERED {
             assert_eq!(runs.outcome(&key, "first").is_some(), n < REMEMBERED, "{n}");
             let over = Run::new(key.clone(), n.to_string(), 0.0, 0);
-            runs.end(&over, &Outcome::Completed);
+            runs.end(&over, &RunOutcome::Completed);
         }
     }
 }

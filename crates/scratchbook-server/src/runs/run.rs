@@ -11,7 +11,7 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use super::Runs;
-use super::log::{Log, Outcome, RunReader};
+use super::log::{RunLog, RunOutcome, RunReader};
 
 /// A run in progress.
 #[derive(Debug)]
@@ -25,13 +25,13 @@ pub(crate) struct Run {
     pub(super) before: u64,
     /// The number that the run got when it was admitted.
     pub(super) number: u64,
-    log: Arc<Log>,
+    log: Arc<RunLog>,
     cancelled: Notify,
 }
 
 impl Run {
     pub(super) fn new(key: SessionKey, invocation_id: String, start_time: f64, before: u64) -> Self {
-        let (log, cancelled) = (Arc::new(Log::new()), Notify::new());
+        let (log, cancelled) = (Arc::new(RunLog::new()), Notify::new());
         Self { key, invocation_id, start_time, before, number: 0, log, cancelled }
     }
 
@@ -46,35 +46,35 @@ impl Run {
     }
 
     /// Waits for the end of the run.
-    pub(crate) async fn ended(&self) -> Outcome {
+    pub(crate) async fn ended(&self) -> RunOutcome {
         self.log.ended().await
     }
 
     /// Drives the run to its end, whether or not anybody reads.
     pub(super) fn drive(self: Arc<Self>, events: EventStream, runs: Runs) -> impl Future<Output = ()> + Send {
-        // `Ending` is created outside of the task, because a task may be dropped before it has begun.
-        let ending = Ending::new(runs, Arc::clone(&self));
+        // `RunGuard` is created outside of the task, because a task may be dropped before it has begun.
+        let ending = RunGuard::new(runs, Arc::clone(&self));
         async move {
             let outcome = tokio::select! {
                 biased;
-                () = self.cancelled.notified() => Outcome::Cancelled,
+                () = self.cancelled.notified() => RunOutcome::Cancelled,
                 outcome = self.follow(events) => outcome,
             };
             ending.tell(outcome);
         }
     }
 
-    async fn follow(&self, mut events: EventStream) -> Outcome {
+    async fn follow(&self, mut events: EventStream) -> RunOutcome {
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => self.log.push(event),
-                Err(error) => return Outcome::Failed(Arc::new(error)),
+                Err(error) => return RunOutcome::Failed(Arc::new(error)),
             }
         }
-        Outcome::Completed
+        RunOutcome::Completed
     }
 
-    pub(super) fn end(&self, outcome: Outcome) {
+    pub(super) fn end(&self, outcome: RunOutcome) {
         self.log.end(outcome);
     }
 
@@ -86,34 +86,34 @@ impl Run {
 }
 
 /// Reports the end of a run in every case, even if its task panics or is dropped with its runtime.
-struct Ending {
+struct RunGuard {
     runs: Runs,
     run: Arc<Run>,
-    outcome: Outcome,
+    outcome: RunOutcome,
     begun: Instant,
 }
 
-impl Ending {
+impl RunGuard {
     fn new(runs: Runs, run: Arc<Run>) -> Self {
-        let outcome = Outcome::Failed(Arc::new(Error::internal("the run was cut off")));
+        let outcome = RunOutcome::Failed(Arc::new(Error::internal("the run was cut off")));
         Self { runs, run, outcome, begun: Instant::now() }
     }
 
-    fn tell(mut self, outcome: Outcome) {
+    fn tell(mut self, outcome: RunOutcome) {
         self.outcome = outcome;
     }
 }
 
-impl Drop for Ending {
+impl Drop for RunGuard {
     fn drop(&mut self) {
         let (app, outcome, time) = (self.run.key.app_name(), self.outcome.as_str(), self.begun.elapsed());
         Span::current().record("outcome", outcome);
         match &self.outcome {
             // The text of other errors may quote the conversation.
-            Outcome::Failed(error) if error.is_for_operator() => {
+            RunOutcome::Failed(error) if error.is_for_operator() => {
                 tracing::warn!(outcome, kind = error.kind().as_str(), %error, ?time, "the run has ended");
             }
-            Outcome::Failed(error) => {
+            RunOutcome::Failed(error) => {
                 tracing::warn!(outcome, error = error.kind().as_str(), ?time, "the run has ended");
             }
             _ => tracing::info!(outcome, ?time, "the run has ended"),

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 
-use super::error::{Refusals, WriteRefusals};
-use super::request::{Data as Sent, NoQuery, Paged, PathArtifact, Query, page_size};
-use super::{ARTIFACTS, Answer, ApiError, SessionScope};
+use super::error::{ReadErrors, WriteRefusals};
+use super::request::{BytesBody as Sent, NoQuery, Paged, PathArtifact, Query, page_size};
+use super::{ARTIFACTS, ApiError, JsonAnswer, SessionScope};
 use crate::openapi::path::{ArtifactPath, SessionPath};
 
 /// The content type of data that is sent without a content type.
@@ -90,9 +90,9 @@ impl From<ArtifactVersion> for VersionBody {
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts", operation_id = "listArtifacts",
     tag = ARTIFACTS, params(SessionPath, Paged),
-    responses((status = 200, description = "One page of names.", body = ArtifactPage), Refusals)
+    responses((status = 200, description = "One page of names.", body = ArtifactPage), ReadErrors)
 )]
-pub(super) async fn list(scope: SessionScope, Query(query): Query<Paged>) -> Answer<ArtifactPage> {
+pub(super) async fn list(scope: SessionScope, Query(query): Query<Paged>) -> JsonAnswer<ArtifactPage> {
     let size = page_size("pageSize", query.page_size)?;
     let names = scope.app_state.store.artifacts.list_artifacts(&scope.key).await?;
     let first = query.page_token.map_or(0, |last| names.partition_point(|name| *name <= last));
@@ -105,13 +105,13 @@ pub(super) async fn list(scope: SessionScope, Query(query): Query<Paged>) -> Ans
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}/versions",
     operation_id = "listArtifactVersions", tag = ARTIFACTS, params(SessionPath, ArtifactPath, Paged),
-    responses((status = 200, description = "One page of versions.", body = VersionPage), Refusals)
+    responses((status = 200, description = "One page of versions.", body = VersionPage), ReadErrors)
 )]
 pub(super) async fn versions(
     scope: SessionScope,
     PathArtifact(name): PathArtifact,
     Query(query): Query<Paged>,
-) -> Answer<VersionPage> {
+) -> JsonAnswer<VersionPage> {
     let size = page_size("pageSize", query.page_size)?;
     let after = query.page_token.map(|token| number(&token)).transpose()?;
     let versions = scope.app_state.store.artifacts.list_artifact_versions(&scope.key, &name).await?;
@@ -131,7 +131,7 @@ pub(super) async fn versions(
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}", operation_id = "getArtifact",
     tag = ARTIFACTS, params(SessionPath, ArtifactPath, ReadArtifact),
-    responses((status = 200, description = "The data.", body = Data, content_type = "*/*"), Refusals)
+    responses((status = 200, description = "The data.", body = Data, content_type = "*/*"), ReadErrors)
 )]
 pub(super) async fn get(
     scope: SessionScope,
@@ -194,7 +194,7 @@ pub(super) async fn save(
 #[utoipa::path(
     delete, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}", operation_id = "deleteArtifact",
     tag = ARTIFACTS, params(SessionPath, ArtifactPath),
-    responses((status = 204, description = "The artifact is deleted, or it did not exist."), Refusals)
+    responses((status = 204, description = "The artifact is deleted, or it did not exist."), ReadErrors)
 )]
 pub(super) async fn delete(
     scope: SessionScope,

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::error::WriteRefusals;
-use super::request::{Body, NoQuery, Sent};
-use super::shape::{SessionBody, Stored};
-use super::{Answer, ApiError, SESSIONS, SessionScope};
+use super::request::{Body, JsonRequest, NoQuery};
+use super::shape::{SessionBody, StoredEventJson};
+use super::{ApiError, JsonAnswer, SESSIONS, SessionScope};
 use crate::openapi::path::SessionPath;
 
 /// The request to fork a session.
@@ -26,7 +26,7 @@ pub(super) struct Fork {
     id: Option<String>,
 }
 
-impl Sent for Fork {}
+impl JsonRequest for Fork {}
 
 /// The request to rewind a session.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -37,7 +37,7 @@ pub(super) struct Rewind {
     before_invocation_id: String,
 }
 
-impl Sent for Rewind {}
+impl JsonRequest for Rewind {}
 
 /// The result of a rewind.
 #[derive(Debug, Serialize, ToSchema)]
@@ -46,7 +46,7 @@ impl Sent for Rewind {}
 }}))]
 pub(super) struct Rewound {
     /// The event that records the rewind.
-    event: Stored,
+    event: StoredEventJson,
 }
 
 /// Fork a session: create a new session of the same user from it.
@@ -77,8 +77,8 @@ pub(super) async fn fork(
     params(SessionPath), request_body = Rewind,
     responses((status = 200, description = "The event that records the change.", body = Rewound), WriteRefusals)
 )]
-pub(super) async fn rewind(scope: SessionScope, _: NoQuery, Body(body): Body<Rewind>) -> Answer<Rewound> {
+pub(super) async fn rewind(scope: SessionScope, _: NoQuery, Body(body): Body<Rewind>) -> JsonAnswer<Rewound> {
     let event = scope.app_state.store.rewind(&scope.key, &body.before_invocation_id).await;
     let event = event.map_err(|e| ApiError::of_session(e, &scope))?;
-    Ok(Json(Rewound { event: Stored::told(event, &scope.caller) }))
+    Ok(Json(Rewound { event: StoredEventJson::told(event, &scope.caller) }))
 }

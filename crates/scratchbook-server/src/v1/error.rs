@@ -180,7 +180,7 @@ pub(super) async fn no_method() -> ApiError {
 }
 
 /// The errors of a request that reads, for the document.
-pub(super) struct Refusals;
+pub(super) struct ReadErrors;
 
 /// The errors of a request that writes, for the document.
 pub(super) struct WriteRefusals;
@@ -258,7 +258,7 @@ const WRITE_REFUSALS: [(&str, &str, &str, &str); 3] = [
     ),
 ];
 
-impl IntoResponses for Refusals {
+impl IntoResponses for ReadErrors {
     fn responses() -> BTreeMap<String, RefOr<openapi::Response>> {
         REFUSALS.into_iter().map(documented).collect()
     }

@@ -7,11 +7,11 @@ use scratchbook::{Error, GetSessionConfig, Result, SessionKey};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::error::{Refusals, WriteRefusals};
-use super::request::{Body, NoQuery, PathEvent, PathSeq, Query, Sent, page_size, usual};
+use super::error::{ReadErrors, WriteRefusals};
+use super::request::{Body, JsonRequest, NoQuery, PathEvent, PathSeq, Query, page_size, usual};
 use super::sessions::read;
-use super::shape::{Conflict, Given, Operations, SeenPositions, Stored};
-use super::{Answer, ApiError, EVENTS, SessionScope};
+use super::shape::{Conflict, Given, Operations, SeenPositions, StoredEventJson};
+use super::{ApiError, EVENTS, JsonAnswer, SessionScope};
 use crate::answers::json;
 use crate::app_state::AppState;
 use crate::bodies::{self as counted, Shape};
@@ -45,7 +45,7 @@ pub(super) struct Append {
 
 static APPEND: Shape = Shape::Fields(&[("event", &counted::EVENT), ("operations", &counted::OPERATIONS)]);
 
-impl Sent for Append {
+impl JsonRequest for Append {
     const SHAPE: &'static Shape = &APPEND;
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Appended {
     outcome: Done,
     /// The event as it is stored: with its id, timestamp and number, and without `temp:` keys. If the token lacks the
     /// right `read`, the changes to the state are left out.
-    event: Stored,
+    event: StoredEventJson,
     /// The positions of the commit in the logs of the user's and the app's state, if it wrote to them.
     positions: Positions,
 }
@@ -114,7 +114,7 @@ pub(super) struct ListEvents {
 }))]
 pub(super) struct EventPage {
     /// The events, in ascending order of their numbers.
-    events: Vec<Stored>,
+    events: Vec<StoredEventJson>,
     /// The number of the last event. `null` if the store does not know it.
     event_count: Option<u64>,
     /// The value of `after` or `before` for the next page. `null` on the last page.
@@ -130,7 +130,7 @@ pub(super) struct EventPage {
     params(SessionPath), request_body = Append,
     responses((status = 200, description = "The event as it is stored.", body = Appended), WriteRefusals)
 )]
-pub(super) async fn append(scope: SessionScope, _: NoQuery, Body(body): Body<Append>) -> Answer<Appended> {
+pub(super) async fn append(scope: SessionScope, _: NoQuery, Body(body): Body<Append>) -> JsonAnswer<Appended> {
     let mut event = body.event.into_event()?;
     event.actions.state_delta = body.operations.with(std::mem::take(&mut event.actions.state_delta))?;
     commit(&scope, event, body.conflict, body.seen).await
@@ -142,21 +142,21 @@ pub(super) async fn commit(
     event: scratchbook::Event,
     conflict: Conflict,
     seen: Option<SeenPositions>,
-) -> Answer<Appended> {
+) -> JsonAnswer<Appended> {
     scope.caller.check_delta(&event.actions.state_delta)?;
     let options = conflict.options(seen)?;
     let committed = scope.app_state.store.sessions.append(&scope.key, event, options).await;
     let Committed { event, outcome, logs, .. } = committed.map_err(|e| ApiError::of_session(e, scope))?;
     let outcome = if outcome == Outcome::Replayed { Done::Replayed } else { Done::Stored };
     let positions = Positions { user: logs.user, app: logs.app };
-    Ok(Json(Appended { outcome, event: Stored::told(event, &scope.caller), positions }))
+    Ok(Json(Appended { outcome, event: StoredEventJson::told(event, &scope.caller), positions }))
 }
 
 /// List a session's events page by page, forwards or backwards.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/events", operation_id = "listEvents", tag = EVENTS,
     params(SessionPath, ListEvents),
-    responses((status = 200, description = "One page of events.", body = EventPage), Refusals)
+    responses((status = 200, description = "One page of events.", body = EventPage), ReadErrors)
 )]
 pub(super) async fn list(scope: SessionScope, Query(query): Query<ListEvents>) -> Result<Response, ApiError> {
     let limit = page_size("limit", query.limit)?;
@@ -167,7 +167,7 @@ pub(super) async fn list(scope: SessionScope, Query(query): Query<ListEvents>) -
         (None, Some(before)) => config.with_events_before(before, limit),
     };
     let session = read(&scope.app_state, &scope.key, &config).await?;
-    let events: Vec<_> = session.events().iter().cloned().map(Stored).collect();
+    let events: Vec<_> = session.events().iter().cloned().map(StoredEventJson).collect();
     let is_full = events.len() == limit;
     let next = match query.before {
         None => {
@@ -197,15 +197,15 @@ async fn has_events_before(app_state: &AppState, key: &SessionKey, seq: u64) -> 
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/events/{seq}", operation_id = "getEvent", tag = EVENTS,
     params(SessionPath, NumberPath),
-    responses((status = 200, description = "The event.", body = Stored), Refusals)
+    responses((status = 200, description = "The event.", body = StoredEventJson), ReadErrors)
 )]
-pub(super) async fn by_number(scope: SessionScope, PathSeq(seq): PathSeq, _: NoQuery) -> Answer<Stored> {
+pub(super) async fn by_number(scope: SessionScope, PathSeq(seq): PathSeq, _: NoQuery) -> JsonAnswer<StoredEventJson> {
     let config = GetSessionConfig::default().without_state().with_events_after(seq.saturating_sub(1), 1);
     let session = read(&scope.app_state, &scope.key, &config).await?;
     let found = session.events().get(0).filter(|event| event.seq == Some(seq)).cloned();
     let missing =
         || Error::not_found(format!("there is no event {seq} in {}; its last is {}", scope.key, session.seq()));
-    Ok(Json(Stored(found.ok_or_else(missing)?)))
+    Ok(Json(StoredEventJson(found.ok_or_else(missing)?)))
 }
 
 /// Read one event by its id.
@@ -214,12 +214,12 @@ pub(super) async fn by_number(scope: SessionScope, PathSeq(seq): PathSeq, _: NoQ
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/events/by-id/{event}", operation_id = "getEventById",
     tag = EVENTS, params(SessionPath, EventPath),
-    responses((status = 200, description = "The event.", body = Stored), Refusals)
+    responses((status = 200, description = "The event.", body = StoredEventJson), ReadErrors)
 )]
-pub(super) async fn by_id(scope: SessionScope, PathEvent(id): PathEvent, _: NoQuery) -> Answer<Stored> {
+pub(super) async fn by_id(scope: SessionScope, PathEvent(id): PathEvent, _: NoQuery) -> JsonAnswer<StoredEventJson> {
     let key = &scope.key;
     if let Some(event) = last_event(&scope.app_state.store.sessions, key, |event| event.id == id).await? {
-        return Ok(Json(Stored(event)));
+        return Ok(Json(StoredEventJson(event)));
     }
     // If the session does not exist, this read reports it.
     read(&scope.app_state, key, &GetSessionConfig::state_only().without_state()).await?;

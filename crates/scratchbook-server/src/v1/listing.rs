@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};
 
-use super::error::Refusals;
+use super::error::ReadErrors;
 use super::request::{Query, page_size, usual};
 use super::shape::SessionBody;
 use super::{ApiError, AppScope, SESSIONS, UserScope};
@@ -75,7 +75,7 @@ pub(super) struct SessionPage {
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions", operation_id = "listUserSessions", tag = SESSIONS,
     params(UserPath, ListSessions),
-    responses((status = 200, description = "One page of sessions.", body = SessionPage), Refusals)
+    responses((status = 200, description = "One page of sessions.", body = SessionPage), ReadErrors)
 )]
 pub(super) async fn of_user(scope: UserScope, Query(query): Query<ListSessions>) -> Result<Response, ApiError> {
     scope.owner()?;
@@ -88,7 +88,7 @@ pub(super) async fn of_user(scope: UserScope, Query(query): Query<ListSessions>)
 #[utoipa::path(
     get, path = "/apps/{app}/sessions", operation_id = "listAppSessions", tag = SESSIONS,
     params(AppPath, ListSessions),
-    responses((status = 200, description = "One page of sessions.", body = SessionPage), Refusals)
+    responses((status = 200, description = "One page of sessions.", body = SessionPage), ReadErrors)
 )]
 pub(super) async fn of_app(scope: AppScope, Query(query): Query<ListSessions>) -> Result<Response, ApiError> {
     scope.owner()?;

@@ -48,7 +48,7 @@ type AppScope = scope::AppScope<AppState, ApiError>;
 type UserScope = scope::UserScope<AppState, ApiError>;
 type SessionScope = scope::SessionScope<AppState, ApiError>;
 type Needs<N> = scope::Needs<N, ApiError>;
-type Answer<T> = Result<Json<T>, ApiError>;
+type JsonAnswer<T> = Result<Json<T>, ApiError>;
 
 /// The routes under `/v1`.
 pub(crate) fn routes() -> Router<AppState> {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};
 
-use super::error::Refusals;
+use super::error::ReadErrors;
 use super::request::{NoQuery, Query, page_size, usual};
 use super::sessions::{no_session, read};
 use super::shape::{LogChange, Write};
@@ -33,8 +33,9 @@ pub(super) struct Between {
 
 /// A key that differs between two states.
 #[derive(ToSchema)]
+#[schema(as = KeyDiff)]
 #[expect(dead_code, reason = "it stands for the library's type in the document")]
-struct KeyDiff {
+struct KeyDiffSchema {
     /// The value in the first state. Absent if the key is absent.
     #[schema(required = false)]
     before: Value,
@@ -75,11 +76,12 @@ pub(super) struct ReadLogHistory {
 
 /// The writes to a key.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = History)]
 #[schema(example = json!({"key": "cart", "writes": [
     {"value": {"milk": 2}, "author": "agent", "userId": "alice", "sessionId": "s1", "seq": 3, "eventId": "e3",
      "invocationId": "i1", "time": 1795194011.59},
 ]}))]
-pub(super) struct History {
+pub(super) struct KeyWrites {
     /// The key.
     key: String,
     /// The writes, the latest first. There are fewer than `limit` if they exceed 16 MiB.
@@ -119,9 +121,10 @@ pub(super) struct LogPage {
     get, path = "/apps/{app}/users/{user}/sessions/{session}/diff", operation_id = "diffSession", tag = TIME,
     params(SessionPath, Between),
     responses((
-        status = 200, description = "The keys that differ, with their prefixes.", body = BTreeMap<String, KeyDiff>,
+        status = 200, description = "The keys that differ, with their prefixes.",
+        body = BTreeMap<String, KeyDiffSchema>,
         example = json!({"draft": {"before": true}, "step": {"before": 1, "after": 2}})
-    ), Refusals)
+    ), ReadErrors)
 )]
 pub(super) async fn diff(scope: SessionScope, Query(query): Query<Between>) -> Result<Response, ApiError> {
     Ok(json(scope.app_state.store.sessions.diff(&scope.key, query.before, query.after).await?).await?)
@@ -135,7 +138,7 @@ pub(super) async fn diff(scope: SessionScope, Query(query): Query<Between>) -> R
         status = 200, description = "The keys, with their prefixes.", body = BTreeMap<String, Write>,
         example = json!({"step": {"value": 2, "author": "agent", "userId": "alice", "sessionId": "s1", "seq": 1,
             "eventId": "e1", "time": 1795194011.59}})
-    ), Refusals)
+    ), ReadErrors)
 )]
 pub(super) async fn blame(scope: SessionScope, _: NoQuery) -> Result<Response, ApiError> {
     let config = GetSessionConfig::state_only().with_page_bytes(scope.app_state.page_bytes());
@@ -154,13 +157,13 @@ pub(super) async fn blame(scope: SessionScope, _: NoQuery) -> Result<Response, A
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/history", operation_id = "sessionKeyHistory", tag = TIME,
     params(SessionPath, ReadHistory),
-    responses((status = 200, description = "The writes.", body = History), Refusals)
+    responses((status = 200, description = "The writes.", body = KeyWrites), ReadErrors)
 )]
 pub(super) async fn history(scope: SessionScope, Query(query): Query<ReadHistory>) -> Result<Response, ApiError> {
     let limit = page_size("limit", query.limit)?;
     let writes = scope.app_state.store.sessions.history(&scope.key, &query.key, limit).await?;
     let writes = writes.into_iter().map(|write| shown(write, &query.key, &scope.key, &scope.caller)).collect();
-    Ok(json(History { key: query.key, writes }).await?)
+    Ok(json(KeyWrites { key: query.key, writes }).await?)
 }
 
 /// Hides the writer of an app's key if it is a user out of the caller's reach.
@@ -174,7 +177,7 @@ fn shown(mut write: KeyWrite, name: &str, key: &SessionKey, caller: &Caller) -> 
 /// List the writes to a key of an app, with their authors.
 #[utoipa::path(
     get, path = "/apps/{app}/history", operation_id = "appKeyHistory", tag = TIME, params(AppPath, ReadLogHistory),
-    responses((status = 200, description = "The writes.", body = History), Refusals)
+    responses((status = 200, description = "The writes.", body = KeyWrites), ReadErrors)
 )]
 pub(super) async fn history_of_app(scope: AppScope, Query(query): Query<ReadLogHistory>) -> Result<Response, ApiError> {
     log_history(&scope.app_state, &scope.owner()?, query).await
@@ -184,7 +187,7 @@ pub(super) async fn history_of_app(scope: AppScope, Query(query): Query<ReadLogH
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/history", operation_id = "userKeyHistory", tag = TIME,
     params(UserPath, ReadLogHistory),
-    responses((status = 200, description = "The writes.", body = History), Refusals)
+    responses((status = 200, description = "The writes.", body = KeyWrites), ReadErrors)
 )]
 pub(super) async fn history_of_user(
     scope: UserScope,
@@ -198,7 +201,7 @@ pub(super) async fn history_of_user(
 /// If you apply the changes in this order, you get the state. The token must not be limited to a user.
 #[utoipa::path(
     get, path = "/apps/{app}/changes", operation_id = "listAppChanges", tag = TIME, params(AppPath, ReadLog),
-    responses((status = 200, description = "One page of the log.", body = LogPage), Refusals)
+    responses((status = 200, description = "One page of the log.", body = LogPage), ReadErrors)
 )]
 pub(super) async fn log_of_app(scope: AppScope, Query(query): Query<ReadLog>) -> Result<Response, ApiError> {
     log(&scope.app_state, &scope.owner()?, query).await
@@ -210,7 +213,7 @@ pub(super) async fn log_of_app(scope: AppScope, Query(query): Query<ReadLog>) ->
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/changes", operation_id = "listUserChanges", tag = TIME,
     params(UserPath, ReadLog),
-    responses((status = 200, description = "One page of the log.", body = LogPage), Refusals)
+    responses((status = 200, description = "One page of the log.", body = LogPage), ReadErrors)
 )]
 pub(super) async fn log_of_user(scope: UserScope, Query(query): Query<ReadLog>) -> Result<Response, ApiError> {
     log(&scope.app_state, &scope.owner()?, query).await
@@ -220,7 +223,7 @@ async fn log_history(app_state: &AppState, owner: &StateOwner, query: ReadLogHis
     let (limit, before) = (page_size("limit", query.limit)?, query.before.unwrap_or(u64::MAX));
     let changes =
         app_state.store.sessions.list_state_changes(owner, &ChangeQuery::of_key(&query.key, before), limit).await?;
-    Ok(json(History { key: query.key, writes: changes.into_iter().map(Write::from).collect() }).await?)
+    Ok(json(KeyWrites { key: query.key, writes: changes.into_iter().map(Write::from).collect() }).await?)
 }
 
 async fn log(app_state: &AppState, owner: &StateOwner, query: ReadLog) -> Result<Response, ApiError> {
@@ -246,7 +249,7 @@ pub(super) struct Initial {
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/initial-state", operation_id = "getInitialState",
     tag = TIME, params(SessionPath),
-    responses((status = 200, description = "The state.", body = Initial), Refusals)
+    responses((status = 200, description = "The state.", body = Initial), ReadErrors)
 )]
 pub(super) async fn initial(scope: SessionScope, _: NoQuery) -> Result<Response, ApiError> {
     let initial = scope.app_state.store.sessions.get_initial_state(&scope.key).await?;

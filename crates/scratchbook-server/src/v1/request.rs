@@ -28,10 +28,10 @@ pub(super) struct Query<T>(pub(super) T);
 /// No parameters.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Nothing {}
+pub(super) struct NoParams {}
 
 /// A query without parameters.
-pub(super) type NoQuery = Query<Nothing>;
+pub(super) type NoQuery = Query<NoParams>;
 
 /// The key that a path names as `{key}`.
 #[derive(Debug)]
@@ -54,12 +54,12 @@ pub(super) struct PathInvocation(pub(super) String);
 pub(super) struct PathSeq(pub(super) u64);
 
 /// A type into which a body is read.
-pub(super) trait Sent: DeserializeOwned + Send + 'static {
+pub(super) trait JsonRequest: DeserializeOwned + Send + 'static {
     /// The shape by which the body's items are counted before it is parsed.
     const SHAPE: &'static Shape = &Shape::Any;
 }
 
-impl<T: Sent> FromRequest<AppState> for Body<T> {
+impl<T: JsonRequest> FromRequest<AppState> for Body<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app_state: &AppState) -> Result<Self, ApiError> {
@@ -77,9 +77,9 @@ impl<T: Sent> FromRequest<AppState> for Body<T> {
 
 /// A body of any bytes.
 #[derive(Debug)]
-pub(super) struct Data(pub(super) Bytes);
+pub(super) struct BytesBody(pub(super) Bytes);
 
-impl FromRequest<AppState> for Data {
+impl FromRequest<AppState> for BytesBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, app_state: &AppState) -> Result<Self, ApiError> {

@@ -19,14 +19,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::{IntoParams, ToSchema};
 
-use super::error::{Problem, Refusals, WriteRefusals, shown};
-use super::request::{Body, LAST_EVENT_ID, NoQuery, PathInvocation, Query, Resume, Sent};
-use super::shape::Stored;
-use super::{Answer, ApiError, RUNS, SessionScope};
+use super::error::{Problem, ReadErrors, WriteRefusals, shown};
+use super::request::{Body, JsonRequest, LAST_EVENT_ID, NoQuery, PathInvocation, Query, Resume};
+use super::shape::StoredEventJson;
+use super::{ApiError, JsonAnswer, RUNS, SessionScope};
 use crate::bodies::{self as counted, Held, Shape};
 use crate::openapi::StreamEvent;
 use crate::openapi::path::{RunPath, SessionPath};
-use crate::runs::{Follow, Outcome, Run};
+use crate::runs::{Run, RunFollower, RunOutcome};
 use crate::sse;
 
 /// An example of a stream.
@@ -67,7 +67,7 @@ pub(super) struct RunBody {
 
 static MESSAGE: Shape = Shape::Fields(&[("message", &counted::CONTENT), ("newMessage", &counted::CONTENT)]);
 
-impl Sent for RunBody {
+impl JsonRequest for RunBody {
     const SHAPE: &'static Shape = &MESSAGE;
 }
 
@@ -101,9 +101,8 @@ struct UnderWay {
 /// How a run ended.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = RunEnd)]
 #[schema(example = json!({"invocationId": "i2", "outcome": "cancelled"}))]
-pub(super) struct End {
+pub(super) struct RunEnd {
     /// The run's id.
     invocation_id: String,
     /// How the run ended: `completed`, `failed` or `cancelled`. It is `unknown` if this server does not know whether
@@ -142,7 +141,7 @@ pub(super) async fn start(
     let app = app.ok_or_else(|| Error::not_found(format!("no agent is hosted as the app '{app_name}'")))?;
     let account = scope.caller.account(Some(scope.key.user_id()));
     let (run, reader) = scope.app_state.runs.start(&app.runner, &scope.key, &account, &held, request).await?;
-    Ok(follow(&run.invocation_id, Follow::live(reader)))
+    Ok(follow(&run.invocation_id, RunFollower::live(reader)))
 }
 
 /// Follow a run from where a client lost its connection, even after the run has ended.
@@ -156,7 +155,7 @@ pub(super) async fn start(
         status = 200, description = "A stream with the events of the run, as they happen.",
         body = StreamEvent, content_type = "text/event-stream",
         example = json!(EXAMPLE)
-    ), Refusals)
+    ), ReadErrors)
 )]
 pub(super) async fn resume(
     SessionScope { key, app_state, .. }: SessionScope,
@@ -168,7 +167,7 @@ pub(super) async fn resume(
     let last = last.transpose().map_err(|_| Error::invalid("the header Last-Event-ID is not UTF-8"))?;
     // A browser that reconnects sends its last id in a header, which wins over the query of the address.
     let after = last.or(after.as_deref()).filter(|id| !id.is_empty());
-    let events = Follow::resume(&app_state.runs, &app_state.store.sessions, &key, &invocation_id, after).await?;
+    let events = RunFollower::resume(&app_state.runs, &app_state.store.sessions, &key, &invocation_id, after).await?;
     Ok(follow(&invocation_id, events))
 }
 
@@ -176,7 +175,7 @@ pub(super) async fn resume(
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/runs", operation_id = "listRuns", tag = RUNS,
     params(SessionPath),
-    responses((status = 200, description = "The runs that are in progress.", body = RunList), Refusals)
+    responses((status = 200, description = "The runs that are in progress.", body = RunList), ReadErrors)
 )]
 pub(super) async fn list(scope: SessionScope, _: NoQuery) -> Json<RunList> {
     let runs = scope.app_state.runs.list(&scope.key);
@@ -188,13 +187,13 @@ pub(super) async fn list(scope: SessionScope, _: NoQuery) -> Json<RunList> {
 #[utoipa::path(
     delete, path = "/apps/{app}/users/{user}/sessions/{session}/runs/{invocation}", operation_id = "cancelRun",
     tag = RUNS, params(RunPath),
-    responses((status = 200, description = "How the run ended.", body = End), Refusals)
+    responses((status = 200, description = "How the run ended.", body = RunEnd), ReadErrors)
 )]
 pub(super) async fn cancel(
     SessionScope { key, app_state, .. }: SessionScope,
     PathInvocation(invocation_id): PathInvocation,
     _: NoQuery,
-) -> Answer<End> {
+) -> JsonAnswer<RunEnd> {
     let outcome = match app_state.runs.find(&key, &invocation_id) {
         Some(run) => {
             run.cancel();
@@ -228,11 +227,11 @@ fn request(body: RunBody) -> Result<RunRequest> {
 }
 
 /// The stream of an invocation.
-fn follow(invocation_id: &str, events: Follow) -> Response {
+fn follow(invocation_id: &str, events: RunFollower) -> Response {
     sse::response(invocation_id, frames(invocation_id.to_owned(), events))
 }
 
-fn frames(invocation_id: String, mut events: Follow) -> impl Stream<Item = Bytes> {
+fn frames(invocation_id: String, mut events: RunFollower) -> impl Stream<Item = Bytes> {
     stream! {
         yield sse::frame("run", &json!({"invocationId": invocation_id}));
         loop {
@@ -255,7 +254,7 @@ fn frames(invocation_id: String, mut events: Follow) -> impl Stream<Item = Bytes
 
 fn event_frame(event: Arc<Event>) -> Bytes {
     let (is_partial, id) = (event.is_partial(), event.id.clone());
-    match serde_json::to_string(&Stored(event)) {
+    match serde_json::to_string(&StoredEventJson(event)) {
         Ok(data) if is_partial => format!("event: piece\ndata: {data}\n\n").into(),
         Ok(data) => format!("id: {id}\nevent: event\ndata: {data}\n\n").into(),
         Err(error) => {
@@ -265,11 +264,11 @@ fn event_frame(event: Arc<Event>) -> Bytes {
     }
 }
 
-fn end(invocation_id: &str, outcome: Option<&Outcome>) -> End {
+fn end(invocation_id: &str, outcome: Option<&RunOutcome>) -> RunEnd {
     let error = match outcome {
-        Some(Outcome::Failed(error)) => Some(shown(error)),
+        Some(RunOutcome::Failed(error)) => Some(shown(error)),
         _ => None,
     };
-    let outcome = outcome.map_or("unknown", Outcome::as_str);
-    End { invocation_id: invocation_id.to_owned(), outcome, error }
+    let outcome = outcome.map_or("unknown", RunOutcome::as_str);
+    RunEnd { invocation_id: invocation_id.to_owned(), outcome, error }
 }

@@ -13,13 +13,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 
-use super::error::{Refusals, WriteRefusals};
-use super::request::{Body, NoQuery, Query, Sent, nullable, page_size, usual};
+use super::error::{ReadErrors, WriteRefusals};
+use super::request::{Body, JsonRequest, NoQuery, Query, nullable, page_size, usual};
 use super::shape::{Given, SessionBody};
-use super::{Answer, ApiError, SESSIONS, SessionScope, UserScope};
+use super::{ApiError, JsonAnswer, SESSIONS, SessionScope, UserScope};
 use crate::answers::json;
 use crate::app_state::AppState;
-use crate::bodies::{self as counted, Counted, Shape};
+use crate::bodies::{self as counted, CountedItems, Shape};
 use crate::openapi::path::{SessionPath, UserPath};
 
 /// The request to create a session.
@@ -66,9 +66,9 @@ pub(super) struct CreateSession {
     time_to_live: Option<f64>,
 }
 
-static SESSION_EVENTS: Shape = Shape::Fields(&[("events", &Shape::List(Counted::Events, &counted::EVENT))]);
+static SESSION_EVENTS: Shape = Shape::Fields(&[("events", &Shape::List(CountedItems::Events, &counted::EVENT))]);
 
-impl Sent for CreateSession {
+impl JsonRequest for CreateSession {
     const SHAPE: &'static Shape = &SESSION_EVENTS;
 }
 
@@ -137,7 +137,7 @@ pub(super) struct UpdateSession {
     time_to_live: Option<f64>,
 }
 
-impl Sent for UpdateSession {}
+impl JsonRequest for UpdateSession {}
 
 /// Create a session.
 ///
@@ -170,7 +170,7 @@ pub(super) async fn create(
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "getSession", tag = SESSIONS,
     params(SessionPath, ReadSession),
-    responses((status = 200, description = "The session.", body = SessionBody), Refusals)
+    responses((status = 200, description = "The session.", body = SessionBody), ReadErrors)
 )]
 pub(super) async fn get(scope: SessionScope, Query(query): Query<ReadSession>) -> Result<Response, ApiError> {
     let config = query.config()?.with_page_bytes(scope.app_state.page_bytes());
@@ -191,7 +191,7 @@ pub(super) async fn update(
     scope: SessionScope,
     _: NoQuery,
     Body(body): Body<UpdateSession>,
-) -> Answer<SessionBody> {
+) -> JsonAnswer<SessionBody> {
     let mut update = SessionUpdate::default();
     update.expiry = match body.expire_time {
         Some(None) if body.time_to_live.is_none() => Some(None),
@@ -212,7 +212,7 @@ pub(super) async fn update(
 #[utoipa::path(
     delete, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "deleteSession", tag = SESSIONS,
     params(SessionPath),
-    responses((status = 204, description = "The session is deleted, or it did not exist."), Refusals)
+    responses((status = 204, description = "The session is deleted, or it did not exist."), ReadErrors)
 )]
 pub(super) async fn delete(scope: SessionScope, _: NoQuery) -> Result<StatusCode, ApiError> {
     scope.app_state.store.sessions.delete_session(&scope.key).await?;

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 
-use super::error::{Refusals, WriteRefusals};
-use super::request::{Body, NoQuery, PathKey, Query, Sent, page_size, usual};
+use super::error::{ReadErrors, WriteRefusals};
+use super::request::{Body, JsonRequest, NoQuery, PathKey, Query, page_size, usual};
 use super::shape::Operations;
 use super::state::KeyValue;
-use super::{Answer, ApiError, AppScope, Needs, STATE, UserScope};
+use super::{ApiError, AppScope, JsonAnswer, Needs, STATE, UserScope};
 use crate::access::{Caller, Right};
 use crate::answers;
 use crate::app_state::AppState;
@@ -41,8 +41,9 @@ pub(super) struct ListState {
 /// A page of the state of a user or an app.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = StatePage)]
 #[schema(example = json!({"state": {"language": "en", "orders": 7}, "nextPageToken": null}))]
-pub(super) struct StatePage {
+pub(super) struct StatePageJson {
     /// Keys without prefix, in byte order, and their values.
     #[schema(value_type = BTreeMap<String, Value>)]
     state: Map<String, Value>,
@@ -76,7 +77,7 @@ pub(super) struct PatchOwner {
 
 static OPERATIONS: Shape = Shape::Fields(&[("operations", &counted::OPERATIONS)]);
 
-impl Sent for PatchOwner {
+impl JsonRequest for PatchOwner {
     const SHAPE: &'static Shape = &OPERATIONS;
 }
 
@@ -98,7 +99,7 @@ pub(super) struct Patched {
 /// The token must not be limited to a user.
 #[utoipa::path(
     get, path = "/apps/{app}/state", operation_id = "getAppState", tag = STATE, params(AppPath, ListState),
-    responses((status = 200, description = "One page of the state.", body = StatePage), Refusals)
+    responses((status = 200, description = "One page of the state.", body = StatePageJson), ReadErrors)
 )]
 pub(super) async fn of_app(scope: AppScope, Query(query): Query<ListState>) -> Result<Response, ApiError> {
     list(&scope.app_state, &scope.owner()?, query).await
@@ -108,7 +109,7 @@ pub(super) async fn of_app(scope: AppScope, Query(query): Query<ListState>) -> R
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/state", operation_id = "getUserState", tag = STATE,
     params(UserPath, ListState),
-    responses((status = 200, description = "One page of the state.", body = StatePage), Refusals)
+    responses((status = 200, description = "One page of the state.", body = StatePageJson), ReadErrors)
 )]
 pub(super) async fn of_user(scope: UserScope, Query(query): Query<ListState>) -> Result<Response, ApiError> {
     list(&scope.app_state, &scope.owner()?, query).await
@@ -117,9 +118,9 @@ pub(super) async fn of_user(scope: UserScope, Query(query): Query<ListState>) ->
 /// Read one key of an app's state.
 #[utoipa::path(
     get, path = "/apps/{app}/state/{key}", operation_id = "getAppKey", tag = STATE, params(AppPath, KeyPath),
-    responses((status = 200, description = "The key with its value.", body = KeyValue), Refusals)
+    responses((status = 200, description = "The key with its value.", body = KeyValue), ReadErrors)
 )]
-pub(super) async fn key_of_app(scope: AppScope, PathKey(key): PathKey, _: NoQuery) -> Answer<KeyValue> {
+pub(super) async fn key_of_app(scope: AppScope, PathKey(key): PathKey, _: NoQuery) -> JsonAnswer<KeyValue> {
     one(&scope.app_state, &scope.owner()?, key).await
 }
 
@@ -127,9 +128,9 @@ pub(super) async fn key_of_app(scope: AppScope, PathKey(key): PathKey, _: NoQuer
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/state/{key}", operation_id = "getUserKey", tag = STATE,
     params(UserPath, KeyPath),
-    responses((status = 200, description = "The key with its value.", body = KeyValue), Refusals)
+    responses((status = 200, description = "The key with its value.", body = KeyValue), ReadErrors)
 )]
-pub(super) async fn key_of_user(scope: UserScope, PathKey(key): PathKey, _: NoQuery) -> Answer<KeyValue> {
+pub(super) async fn key_of_user(scope: UserScope, PathKey(key): PathKey, _: NoQuery) -> JsonAnswer<KeyValue> {
     one(&scope.app_state, &scope.owner()?, key).await
 }
 
@@ -146,7 +147,7 @@ pub(super) async fn patch_app(
     _: Needs<WholeApp>,
     _: NoQuery,
     Body(body): Body<PatchOwner>,
-) -> Answer<Patched> {
+) -> JsonAnswer<Patched> {
     patch(&scope.app_state, &scope.owner()?, &scope.caller, body).await
 }
 
@@ -156,7 +157,7 @@ pub(super) async fn patch_app(
     request_body = PatchOwner,
     responses((status = 200, description = "The result of the change.", body = Patched), WriteRefusals)
 )]
-pub(super) async fn patch_user(scope: UserScope, _: NoQuery, Body(body): Body<PatchOwner>) -> Answer<Patched> {
+pub(super) async fn patch_user(scope: UserScope, _: NoQuery, Body(body): Body<PatchOwner>) -> JsonAnswer<Patched> {
     patch(&scope.app_state, &scope.owner()?, &scope.caller, body).await
 }
 
@@ -165,10 +166,10 @@ async fn list(app_state: &AppState, owner: &StateOwner, query: ListState) -> Res
     let mut config = ListStateConfig::default().with_prefix(query.prefix).with_page_size(size);
     config.after = query.page_token;
     let page = app_state.store.sessions.list_state(owner, &config.with_page_bytes(app_state.page_bytes())).await?;
-    Ok(answers::json(StatePage { state: page.values, next_page_token: page.next }).await?)
+    Ok(answers::json(StatePageJson { state: page.values, next_page_token: page.next }).await?)
 }
 
-async fn one(app_state: &AppState, owner: &StateOwner, key: String) -> Answer<KeyValue> {
+async fn one(app_state: &AppState, owner: &StateOwner, key: String) -> JsonAnswer<KeyValue> {
     // Of all keys with this prefix, the key itself comes first.
     let config = ListStateConfig::default().with_prefix(&key).with_page_size(1);
     let mut page = app_state.store.sessions.list_state(owner, &config).await?;
@@ -177,7 +178,7 @@ async fn one(app_state: &AppState, owner: &StateOwner, key: String) -> Answer<Ke
     Ok(Json(KeyValue { key, value }))
 }
 
-async fn patch(app_state: &AppState, owner: &StateOwner, caller: &Caller, body: PatchOwner) -> Answer<Patched> {
+async fn patch(app_state: &AppState, owner: &StateOwner, caller: &Caller, body: PatchOwner) -> JsonAnswer<Patched> {
     let delta = body.operations.with(body.state_delta)?;
     let scope = if owner.user_id().is_some() { Scope::User } else { Scope::App };
     if delta.is_empty() {

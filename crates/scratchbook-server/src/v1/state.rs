@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 
-use super::error::{Refusals, WriteRefusals};
+use super::error::{ReadErrors, WriteRefusals};
 use super::events::{Appended, commit};
-use super::request::{Body, NoQuery, PathKey, Query, Sent};
+use super::request::{Body, JsonRequest, NoQuery, PathKey, Query};
 use super::sessions::read;
 use super::shape::{Conflict, Operations, SeenPositions};
-use super::{Answer, ApiError, STATE, SessionScope};
+use super::{ApiError, JsonAnswer, STATE, SessionScope};
 use crate::answers;
 use crate::bodies::{self as counted, Shape};
 use crate::openapi::path::{KeyPath, SessionPath};
@@ -100,7 +100,7 @@ pub(super) struct PatchState {
 
 static OPERATIONS: Shape = Shape::Fields(&[("operations", &counted::OPERATIONS)]);
 
-impl Sent for PatchState {
+impl JsonRequest for PatchState {
     const SHAPE: &'static Shape = &OPERATIONS;
 }
 
@@ -108,7 +108,7 @@ impl Sent for PatchState {
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/state", operation_id = "getSessionState", tag = STATE,
     params(SessionPath, ReadState),
-    responses((status = 200, description = "The state.", body = SessionState), Refusals)
+    responses((status = 200, description = "The state.", body = SessionState), ReadErrors)
 )]
 pub(super) async fn get(scope: SessionScope, Query(query): Query<ReadState>) -> Result<Response, ApiError> {
     let keys = query.key;
@@ -133,13 +133,13 @@ pub(super) async fn get(scope: SessionScope, Query(query): Query<ReadState>) -> 
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/state/{key}", operation_id = "getSessionKey", tag = STATE,
     params(SessionPath, KeyPath, ReadKey),
-    responses((status = 200, description = "The key with its value.", body = KeyValue), Refusals)
+    responses((status = 200, description = "The key with its value.", body = KeyValue), ReadErrors)
 )]
 pub(super) async fn get_key(
     scope: SessionScope,
     PathKey(key): PathKey,
     Query(query): Query<ReadKey>,
-) -> Answer<KeyValue> {
+) -> JsonAnswer<KeyValue> {
     let state: StateMap = match query.at {
         Some(seq) => scope.app_state.store.sessions.get_state_at(&scope.key, seq).await?,
         None => {
@@ -160,7 +160,7 @@ pub(super) async fn get_key(
     params(SessionPath), request_body = PatchState,
     responses((status = 200, description = "The event that records the change.", body = Appended), WriteRefusals)
 )]
-pub(super) async fn patch(scope: SessionScope, _: NoQuery, Body(body): Body<PatchState>) -> Answer<Appended> {
+pub(super) async fn patch(scope: SessionScope, _: NoQuery, Body(body): Body<PatchState>) -> JsonAnswer<Appended> {
     let delta = body.operations.with(body.state_delta)?;
     if let Some((key, _)) = delta.iter().find(|(key, _)| Scope::split(key).0 == Scope::Temp) {
         let message = format!("'{key}' lives within one run of an agent and is never stored; leave out 'temp:'");

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::error::WriteRefusals;
-use super::request::{Body, NoQuery, Query, Sent, page_size};
+use super::request::{Body, JsonRequest, NoQuery, Query, page_size};
 use super::sessions::no_session;
-use super::{Answer, AppScope, Needs, SessionScope, UPKEEP, UserScope};
+use super::{AppScope, JsonAnswer, Needs, SessionScope, UPKEEP, UserScope};
 use crate::app_state::AppState;
 use crate::openapi::path::{AppPath, SessionPath, UserPath};
 use crate::scope::{Admin, AdminOfAll};
@@ -60,7 +60,7 @@ pub(super) struct PruneRequest {
     limit: usize,
 }
 
-impl Sent for PruneRequest {}
+impl JsonRequest for PruneRequest {}
 
 /// The request to delete expired sessions.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -73,7 +73,7 @@ pub(super) struct PruneExpired {
     limit: usize,
 }
 
-impl Sent for PruneExpired {}
+impl JsonRequest for PruneExpired {}
 
 /// The result of pruning.
 #[derive(Debug, Serialize, ToSchema)]
@@ -98,7 +98,7 @@ fn step() -> usize {
     params(SessionPath, VerifyQuery),
     responses((status = 200, description = "The stored data is consistent.", body = VerifiedBody), WriteRefusals)
 )]
-pub(super) async fn session(scope: SessionScope, Query(query): Query<VerifyQuery>) -> Answer<VerifiedBody> {
+pub(super) async fn session(scope: SessionScope, Query(query): Query<VerifyQuery>) -> JsonAnswer<VerifiedBody> {
     let sessions = &scope.app_state.store.sessions;
     let verified = match query.against {
         Some(noted) => sessions.verify_session_against(&scope.key, &noted.parse()?).await?,
@@ -114,7 +114,7 @@ pub(super) async fn session(scope: SessionScope, Query(query): Query<VerifyQuery
     get, path = "/apps/{app}/verify", operation_id = "verifyApp", tag = UPKEEP, params(AppPath),
     responses((status = 200, description = "The stored data is consistent.", body = VerifiedBody), WriteRefusals)
 )]
-pub(super) async fn app(scope: AppScope, _: NoQuery) -> Answer<VerifiedBody> {
+pub(super) async fn app(scope: AppScope, _: NoQuery) -> JsonAnswer<VerifiedBody> {
     Ok(Json(scope.app_state.store.sessions.verify_state(&scope.owner()?).await?.into()))
 }
 
@@ -125,7 +125,7 @@ pub(super) async fn app(scope: AppScope, _: NoQuery) -> Answer<VerifiedBody> {
     get, path = "/apps/{app}/users/{user}/verify", operation_id = "verifyUser", tag = UPKEEP, params(UserPath),
     responses((status = 200, description = "The stored data is consistent.", body = VerifiedBody), WriteRefusals)
 )]
-pub(super) async fn user(scope: UserScope, _: NoQuery) -> Answer<VerifiedBody> {
+pub(super) async fn user(scope: UserScope, _: NoQuery) -> JsonAnswer<VerifiedBody> {
     Ok(Json(scope.app_state.store.sessions.verify_state(&scope.owner()?).await?.into()))
 }
 
@@ -143,7 +143,7 @@ pub(super) async fn prune_session(
     _: Needs<Admin>,
     _: NoQuery,
     Body(body): Body<PruneRequest>,
-) -> Answer<Pruned> {
+) -> JsonAnswer<Pruned> {
     let limit = page_size("limit", body.limit)?;
     Ok(Json(Pruned {
         pruned: scope.app_state.store.sessions.prune(Prune::events(&scope.key, body.before), limit).await?,
@@ -163,7 +163,7 @@ pub(super) async fn prune_app(
     _: Needs<Admin>,
     _: NoQuery,
     Body(body): Body<PruneRequest>,
-) -> Answer<Pruned> {
+) -> JsonAnswer<Pruned> {
     prune_log(&scope.app_state, &scope.owner()?, &body).await
 }
 
@@ -180,7 +180,7 @@ pub(super) async fn prune_user(
     _: Needs<Admin>,
     _: NoQuery,
     Body(body): Body<PruneRequest>,
-) -> Answer<Pruned> {
+) -> JsonAnswer<Pruned> {
     prune_log(&scope.app_state, &scope.owner()?, &body).await
 }
 
@@ -196,12 +196,12 @@ pub(super) async fn prune_expired(
     _: Needs<AdminOfAll>,
     _: NoQuery,
     Body(body): Body<PruneExpired>,
-) -> Answer<Pruned> {
+) -> JsonAnswer<Pruned> {
     let limit = page_size("limit", body.limit)?;
     Ok(Json(Pruned { pruned: app_state.store.sessions.prune(Prune::Expired, limit).await? }))
 }
 
-async fn prune_log(app_state: &AppState, owner: &StateOwner, body: &PruneRequest) -> Answer<Pruned> {
+async fn prune_log(app_state: &AppState, owner: &StateOwner, body: &PruneRequest) -> JsonAnswer<Pruned> {
     let limit = page_size("limit", body.limit)?;
     Ok(Json(Pruned { pruned: app_state.store.sessions.prune(Prune::state_log(owner, body.before), limit).await? }))
 }

@@ -7,9 +7,9 @@ use scratchbook::session::StateOwner;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::error::Refusals;
+use super::error::ReadErrors;
 use super::request::{NoQuery, Paged, Query, page_size};
-use super::{Answer, ApiError, AppScope, USERS, UserScope};
+use super::{ApiError, AppScope, JsonAnswer, USERS, UserScope};
 use crate::access::Right;
 use crate::openapi::path::{AppPath, UserPath};
 
@@ -29,9 +29,9 @@ pub(super) struct UserPage {
 /// The token needs the right `admin`, and it must not be limited to a user.
 #[utoipa::path(
     get, path = "/apps/{app}/users", operation_id = "listUsers", tag = USERS, params(AppPath, Paged),
-    responses((status = 200, description = "One page of users.", body = UserPage), Refusals)
+    responses((status = 200, description = "One page of users.", body = UserPage), ReadErrors)
 )]
-pub(super) async fn list(scope: AppScope, Query(query): Query<Paged>) -> Answer<UserPage> {
+pub(super) async fn list(scope: AppScope, Query(query): Query<Paged>) -> JsonAnswer<UserPage> {
     scope.caller.check(Right::Admin)?;
     let size = page_size("pageSize", query.page_size)?;
     let after = match &query.page_token {
@@ -52,7 +52,7 @@ pub(super) async fn list(scope: AppScope, Query(query): Query<Paged>) -> Answer<
 /// is removed from them.
 #[utoipa::path(
     delete, path = "/apps/{app}/users/{user}", operation_id = "eraseUser", tag = USERS, params(UserPath),
-    responses((status = 204, description = "All data of the user is erased."), Refusals)
+    responses((status = 204, description = "All data of the user is erased."), ReadErrors)
 )]
 pub(super) async fn erase(scope: UserScope, _: NoQuery) -> Result<StatusCode, ApiError> {
     scope.caller.check(Right::Admin)?;

@@ -14,10 +14,10 @@ use serde_json::json;
 use tokio::time::{sleep, timeout};
 use utoipa::IntoParams;
 
-use super::error::{Refusals, shown};
-use super::feeds::{Origin, start};
+use super::error::{ReadErrors, shown};
+use super::feeds::{FeedOrigin, start};
 use super::request::{LAST_EVENT_ID, Query, Resume};
-use super::shape::{Cursor, Entry};
+use super::shape::{Cursor, FeedEntryJson};
 use super::{ApiError, AppScope, FEEDS, SessionScope, UserScope};
 use crate::app_state::AppState;
 use crate::openapi::StreamEvent;
@@ -32,10 +32,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Follow {
+pub(super) struct WatchQuery {
     /// Where to begin: at the oldest commit that is kept, or at the next commit. Send this or `cursor`.
     #[param(inline, default = "now")]
-    from: Option<Origin>,
+    from: Option<FeedOrigin>,
     /// The cursor of an entry or of a page. The stream continues after it.
     cursor: Option<String>,
     /// Return only commits that change a key that begins with this text: `user:cart`, `app:`, or `step` for a session's
@@ -52,16 +52,16 @@ pub(super) struct Follow {
 /// The server sends a heartbeat every 15 seconds.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/watch", operation_id = "watchSession", tag = FEEDS,
-    params(SessionPath, Follow, Resume),
+    params(SessionPath, WatchQuery, Resume),
     responses((
         status = 200, description = "A stream with the entries, as they are committed.",
         body = StreamEvent, content_type = "text/event-stream",
         example = json!("id: c2hvcCAzIGUz\ndata: {\"type\":\"event\",\"cursor\":\"c2hvcCAzIGUz\",\"seq\":3}\n\n")
-    ), Refusals)
+    ), ReadErrors)
 )]
 pub(super) async fn session(
     scope: SessionScope,
-    Query(query): Query<Follow>,
+    Query(query): Query<WatchQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     follow(&scope.app_state, Watched::session(scope.key), query, &headers).await
@@ -72,16 +72,16 @@ pub(super) async fn session(
 /// The stream has the same form as that of a session.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/watch", operation_id = "watchUser", tag = FEEDS,
-    params(UserPath, Follow, Resume),
+    params(UserPath, WatchQuery, Resume),
     responses((
         status = 200, description = "A stream with the entries, as they are committed.",
         body = StreamEvent, content_type = "text/event-stream",
         example = json!("id: c2hvcCAxNw\ndata: {\"type\":\"state\",\"cursor\":\"c2hvcCAxNw\",\"changes\":[]}\n\n")
-    ), Refusals)
+    ), ReadErrors)
 )]
 pub(super) async fn user(
     scope: UserScope,
-    Query(query): Query<Follow>,
+    Query(query): Query<WatchQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     follow(&scope.app_state, scope.owner()?.into(), query, &headers).await
@@ -91,22 +91,27 @@ pub(super) async fn user(
 ///
 /// The stream has the same form as that of a session. The token must not be limited to a user.
 #[utoipa::path(
-    get, path = "/apps/{app}/watch", operation_id = "watchApp", tag = FEEDS, params(AppPath, Follow, Resume),
+    get, path = "/apps/{app}/watch", operation_id = "watchApp", tag = FEEDS, params(AppPath, WatchQuery, Resume),
     responses((
         status = 200, description = "A stream with the entries, as they are committed.",
         body = StreamEvent, content_type = "text/event-stream",
         example = json!("id: c2hvcCAxNw\ndata: {\"type\":\"state\",\"cursor\":\"c2hvcCAxNw\",\"changes\":[]}\n\n")
-    ), Refusals)
+    ), ReadErrors)
 )]
 pub(super) async fn app(
     scope: AppScope,
-    Query(query): Query<Follow>,
+    Query(query): Query<WatchQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     follow(&scope.app_state, scope.owner()?.into(), query, &headers).await
 }
 
-async fn follow(app_state: &AppState, what: Watched, query: Follow, headers: &HeaderMap) -> Result<Response, ApiError> {
+async fn follow(
+    app_state: &AppState,
+    what: Watched,
+    query: WatchQuery,
+    headers: &HeaderMap,
+) -> Result<Response, ApiError> {
     let seen = match headers.get(LAST_EVENT_ID).filter(|seen| !seen.is_empty()) {
         Some(seen) => {
             let text = seen.to_str().map_err(|_| Error::invalid("Last-Event-ID is no text; send an id as it came"))?;
@@ -156,6 +161,6 @@ fn place(before: &str, cursor: &Cursor) -> Bytes {
 }
 
 fn frame(entry: FeedEntry) -> Bytes {
-    let entry = Entry::from(entry);
+    let entry = FeedEntryJson::from(entry);
     format!("id: {}\ndata: {}\n\n", entry.cursor().as_str(), sse::line(&entry)).into()
 }

@@ -65,7 +65,7 @@ struct GoogleStatus {
 }
 
 /// The errors of a request.
-struct Refusals;
+struct VertexErrors;
 
 const REFUSALS: [(&str, &str); 11] = [
     ("400", "The request is invalid, or the session is not in a state that allows it."),
@@ -81,7 +81,7 @@ const REFUSALS: [(&str, &str); 11] = [
     ("503", "The store cannot be reached or cannot write at the moment."),
 ];
 
-impl IntoResponses for Refusals {
+impl IntoResponses for VertexErrors {
     fn responses() -> BTreeMap<String, RefOr<openapi::Response>> {
         REFUSALS.into_iter().map(|(status, what)| refusal(status, what, "GoogleRefusal", None)).collect()
     }
@@ -150,7 +150,7 @@ struct Mask {
 /// The page of a list.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
-struct Page {
+struct PageParams {
     /// The maximum number of items in a page, at most 1,000. The default is 100.
     #[param(required = false, minimum = 0)]
     page_size: i32,
@@ -285,8 +285,8 @@ struct EngineOperation {
 /// List the sessions of an engine, page by page.
 #[utoipa::path(
     get, path = "/projects/{project}/locations/{location}/reasoningEngines/{app}/sessions",
-    operation_id = "listEngineSessions", tag = ENGINE, params(EnginePath, Page),
-    responses((status = 200, description = "One page of sessions.", body = ListEngineSessionsResponse), Refusals)
+    operation_id = "listEngineSessions", tag = ENGINE, params(EnginePath, PageParams),
+    responses((status = 200, description = "One page of sessions.", body = ListEngineSessionsResponse), VertexErrors)
 )]
 fn list_sessions() {}
 
@@ -294,7 +294,7 @@ fn list_sessions() {}
 #[utoipa::path(
     post, path = "/projects/{project}/locations/{location}/reasoningEngines/{app}/sessions",
     operation_id = "createEngineSession", tag = ENGINE, params(EnginePath, NewId), request_body = EngineSession,
-    responses((status = 200, description = "The operation, with the new session as its response.", body = EngineOperation), Refusals)
+    responses((status = 200, description = "The operation, with the new session as its response.", body = EngineOperation), VertexErrors)
 )]
 fn create_session() {}
 
@@ -302,7 +302,7 @@ fn create_session() {}
 #[utoipa::path(
     get, path = "/projects/{project}/locations/{location}/reasoningEngines/{app}/sessions/{session}",
     operation_id = "getEngineSession", tag = ENGINE, params(EngineSessionPath),
-    responses((status = 200, description = "The session.", body = EngineSession), Refusals)
+    responses((status = 200, description = "The session.", body = EngineSession), VertexErrors)
 )]
 fn get_session() {}
 
@@ -310,7 +310,7 @@ fn get_session() {}
 #[utoipa::path(
     patch, path = "/projects/{project}/locations/{location}/reasoningEngines/{app}/sessions/{session}",
     operation_id = "updateEngineSession", tag = ENGINE, params(EngineSessionPath, Mask), request_body = EngineSession,
-    responses((status = 200, description = "The session.", body = EngineSession), Refusals)
+    responses((status = 200, description = "The session.", body = EngineSession), VertexErrors)
 )]
 fn update_session() {}
 
@@ -318,7 +318,9 @@ fn update_session() {}
 #[utoipa::path(
     delete, path = "/projects/{project}/locations/{location}/reasoningEngines/{app}/sessions/{session}",
     operation_id = "deleteEngineSession", tag = ENGINE, params(EngineSessionPath),
-    responses((status = 200, description = "The operation, with an empty response.", body = EngineOperation), Refusals)
+    responses((
+        status = 200, description = "The operation, with an empty response.", body = EngineOperation
+    ), VertexErrors)
 )]
 fn delete_session() {}
 
@@ -328,15 +330,15 @@ fn delete_session() {}
     operation_id = "appendEngineEvent", tag = ENGINE, params(EngineSessionPath), request_body = SessionEvent,
     responses((
         status = 200, description = "The event is appended.", body = HashMap<String, Value>, example = json!({}),
-    ), Refusals)
+    ), VertexErrors)
 )]
 fn append_event() {}
 
 /// List the events of a session, page by page.
 #[utoipa::path(
     get, path = "/projects/{project}/locations/{location}/reasoningEngines/{app}/sessions/{session}/events",
-    operation_id = "listEngineEvents", tag = ENGINE, params(EngineSessionPath, Page),
-    responses((status = 200, description = "One page of events.", body = ListEventsResponse), Refusals)
+    operation_id = "listEngineEvents", tag = ENGINE, params(EngineSessionPath, PageParams),
+    responses((status = 200, description = "One page of events.", body = ListEventsResponse), VertexErrors)
 )]
 fn list_events() {}
 
@@ -345,6 +347,6 @@ fn list_events() {}
     get,
     path = "/projects/{project}/locations/{location}/reasoningEngines/{app}/sessions/{session}/operations/{operation}",
     operation_id = "getEngineOperation", tag = ENGINE, params(EngineSessionPath, OperationPath),
-    responses((status = 200, description = "The operation.", body = EngineOperation), Refusals)
+    responses((status = 200, description = "The operation.", body = EngineOperation), VertexErrors)
 )]
 fn operation() {}

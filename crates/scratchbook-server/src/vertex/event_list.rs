@@ -6,7 +6,7 @@ use scratchbook::json::bytes_of;
 use scratchbook::{Error, Event, GetSessionConfig, Result, SessionKey};
 
 use super::sessions::found;
-use super::times::Times;
+use super::times::TimeRange;
 use crate::app_state::AppState;
 
 /// How many events the first read takes, and how many any read takes at most.
@@ -25,12 +25,12 @@ const PAGE_BYTES: u64 = 4 << 20;
 
 /// The order of events: which events come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum EventOrder {
     Oldest,
     Newest,
 }
 
-impl Order {
+impl EventOrder {
     pub(super) fn new(text: Option<&str>) -> Result<Self> {
         let mut words = text.unwrap_or_default().split_whitespace();
         match (words.next(), words.next(), words.next()) {
@@ -66,8 +66,8 @@ impl Order {
 pub(super) struct EventList<'a> {
     pub(super) app_state: &'a AppState,
     pub(super) key: &'a SessionKey,
-    pub(super) order: Order,
-    pub(super) times: Times,
+    pub(super) order: EventOrder,
+    pub(super) times: TimeRange,
     /// The number of the event after which the page begins.
     pub(super) after: u64,
     pub(super) size: usize,
@@ -75,29 +75,29 @@ pub(super) struct EventList<'a> {
 
 /// A page while it is filled.
 #[derive(Default)]
-struct Page {
+struct PartialPage {
     events: Vec<Arc<Event>>,
     bytes: u64,
 }
 
 /// The result of one read.
-struct Reading {
+struct EventRead {
     events: Vec<Arc<Event>>,
     /// Whether no events follow. A read may return fewer events than requested although others follow.
     is_last: bool,
 }
 
 /// The events of a page, and the event number after which the next page begins, if there is one.
-type EventPage = (Vec<Arc<Event>>, Option<u64>);
+type EventsAndNext = (Vec<Arc<Event>>, Option<u64>);
 
 impl EventList<'_> {
     /// Reads the page. It is empty only if there are no events or if [`MOST_LOOKS`] or [`MOST_EVENTS`] was reached, since
     /// Google's clients for Python fail on an empty page.
-    pub(super) async fn read(&self) -> Result<EventPage> {
-        let (mut page, mut after, mut seen) = (Page::default(), self.after, 0);
+    pub(super) async fn read(&self) -> Result<EventsAndNext> {
+        let (mut page, mut after, mut seen) = (PartialPage::default(), self.after, 0);
         let mut limit = FIRST_LOOK.min(self.size + 1);
         for look in 0..MOST_LOOKS {
-            let Reading { events, is_last } = self.look(after, limit).await?;
+            let EventRead { events, is_last } = self.look(after, limit).await?;
             let (count, before, mut bytes) = (events.len(), page.events.len(), 0);
             for event in events {
                 let length = bytes_of(event.as_ref());
@@ -134,13 +134,13 @@ impl EventList<'_> {
         Ok((page.events, Some(after)))
     }
 
-    fn has_room(&self, page: &Page, length: u64) -> bool {
+    fn has_room(&self, page: &PartialPage, length: u64) -> bool {
         page.events.len() < self.size && (page.events.is_empty() || page.bytes + length <= PAGE_BYTES)
     }
 
     /// Returns the page from all matching events.
-    fn first_of(&self, events: Vec<Arc<Event>>) -> Result<EventPage> {
-        let mut page = Page::default();
+    fn first_of(&self, events: Vec<Arc<Event>>) -> Result<EventsAndNext> {
+        let mut page = PartialPage::default();
         for event in events {
             let length = bytes_of(event.as_ref());
             if !self.has_room(&page, length) {
@@ -168,7 +168,7 @@ impl EventList<'_> {
                 }
                 let is_wanted = |event: &&Arc<Event>| self.times.has(event) && self.order.is_after(self.after, event);
                 let mut events: Vec<_> = session.events().iter().filter(is_wanted).cloned().collect();
-                if self.order == Order::Newest {
+                if self.order == EventOrder::Newest {
                     events.reverse();
                 }
                 return Ok(Some(events));
@@ -178,35 +178,35 @@ impl EventList<'_> {
     }
 
     /// Reads events after the event with a number, in the order of the list.
-    async fn look(&self, after: u64, limit: usize) -> Result<Reading> {
+    async fn look(&self, after: u64, limit: usize) -> Result<EventRead> {
         let config = GetSessionConfig::default().without_state().with_page_bytes(self.app_state.page_bytes());
         let config = match self.order {
-            Order::Oldest => config.with_events_after(after, limit),
-            Order::Newest => config.with_events_before(after, limit),
+            EventOrder::Oldest => config.with_events_after(after, limit),
+            EventOrder::Newest => config.with_events_before(after, limit),
         };
         let session = found(self.app_state, self.key, &config).await?;
         let mut events: Vec<_> = session.events().iter().cloned().collect();
-        if self.order == Order::Newest {
+        if self.order == EventOrder::Newest {
             events.reverse();
         }
         let is_last = match (events.last().and_then(|event| event.seq), self.order, session.known_seq()) {
             (None, ..) => true,
-            (Some(last), Order::Oldest, Some(seq)) => last >= seq,
-            (Some(last), Order::Newest, _) => last <= 1,
-            (_, Order::Oldest, None) => events.len() < limit,
+            (Some(last), EventOrder::Oldest, Some(seq)) => last >= seq,
+            (Some(last), EventOrder::Newest, _) => last <= 1,
+            (_, EventOrder::Oldest, None) => events.len() < limit,
         };
-        Ok(Reading { events, is_last })
+        Ok(EventRead { events, is_last })
     }
 }
 
-impl Page {
+impl PartialPage {
     fn push(&mut self, event: Arc<Event>, length: u64) {
         self.bytes += length;
         self.events.push(event);
     }
 
     /// Returns the page together with the number of its last event, after which another page follows.
-    fn with_more(self) -> EventPage {
+    fn with_more(self) -> EventsAndNext {
         let last = self.events.last().and_then(|event| event.seq);
         (self.events, last)
     }

@@ -8,20 +8,20 @@ use scratchbook::{AppendOptions, Error, Result};
 use serde_json::{Value, json};
 
 use super::GoogleError;
-use super::event_list::{EventList, Order};
+use super::event_list::{EventList, EventOrder};
 use super::page_token::PageTokens;
-use super::params::{Body, Params};
-use super::resource_name::EngineSession;
+use super::params::{ObjectBody, Params};
+use super::resource_name::EngineSessionScope;
 use super::sessions::check_there;
-use super::times::Times;
+use super::times::TimeRange;
 use crate::answers::ready;
 use crate::heavy::off_worker;
 
 /// Appends an event. A retry is safe if the event has an id. Pieces of a streamed reply are accepted but not stored.
 pub(super) async fn append(
-    target: EngineSession,
+    target: EngineSessionScope,
     RawQuery(query): RawQuery,
-    Body(body): Body,
+    ObjectBody(body): ObjectBody,
 ) -> Result<Json<Value>, GoogleError> {
     Params::new(query.as_deref(), &[])?;
     let mut event = event_from_json(body)?;
@@ -37,10 +37,10 @@ pub(super) async fn append(
 }
 
 /// Returns a page of events, in the order in which they were appended or in reverse.
-pub(super) async fn list(target: EngineSession, RawQuery(query): RawQuery) -> Result<Response, GoogleError> {
+pub(super) async fn list(target: EngineSessionScope, RawQuery(query): RawQuery) -> Result<Response, GoogleError> {
     let params = Params::new(query.as_deref(), &["pageSize", "pageToken", "filter", "orderBy"])?;
-    let order = Order::new(params.text("orderBy"))?;
-    let times = Times::new(params.text("filter"))?;
+    let order = EventOrder::new(params.text("orderBy"))?;
+    let times = TimeRange::new(params.text("filter"))?;
     let tokens = PageTokens::of(&json!([target.key.to_string(), format!("{order:?}"), format!("{times:?}")]));
     let after = params.text("pageToken").map_or(Ok(order.begin()), |token| read_place(&tokens, token))?;
     let list =

@@ -24,7 +24,7 @@ const MOST_LOOKS: usize = 100;
 pub(super) async fn list(engine: Engine, RawQuery(query): RawQuery) -> Result<Response, GoogleError> {
     let params = Params::new(query.as_deref(), &["pageSize", "pageToken", "filter", "orderBy"])?;
     let size = params.page_size()?;
-    let order = Order::new(params.text("orderBy"))?;
+    let order = SessionListOrder::new(params.text("orderBy"))?;
     let mut config = ListSessionsConfig::default();
     let mut is_empty = false;
     for condition in conditions(params.text("filter").unwrap_or_default())? {
@@ -67,18 +67,18 @@ async fn written(
     app_state: &AppState,
     engine: &Engine,
     config: ListSessionsConfig,
-    order: Order,
+    order: SessionListOrder,
     mut size: usize,
 ) -> Result<(Vec<u8>, Option<String>)> {
     let page_bytes = usize::try_from(app_state.page_bytes()).unwrap_or(usize::MAX);
     loop {
         let mut config = config.clone().with_page_bytes(app_state.page_bytes());
         let (sessions, next) = match order {
-            Order::Updated(order) => {
+            SessionListOrder::Updated(order) => {
                 config.order = order;
                 page(app_state, &engine.app_name, config, size).await?
             }
-            Order::Created(order) => created::page(app_state, &engine.app_name, config, order, size).await?,
+            SessionListOrder::Created(order) => created::page(app_state, &engine.app_name, config, order, size).await?,
         };
         let (names, caller, count) = (engine.names.clone(), engine.caller.clone(), sessions.len());
         let write = move || {
@@ -138,14 +138,14 @@ async fn page(
 
 /// The order of sessions.
 #[derive(Clone, Copy, Debug)]
-enum Order {
+enum SessionListOrder {
     /// Sessions are ordered by their last update, as stores list them.
     Updated(ListOrder),
     /// Sessions are ordered by their creation.
     Created(ListOrder),
 }
 
-impl Order {
+impl SessionListOrder {
     fn new(text: Option<&str>) -> Result<Self> {
         let mut words = text.unwrap_or_default().split_whitespace();
         let (field, way, more) = (words.next(), words.next(), words.next());

@@ -6,16 +6,16 @@ use scratchbook::SessionKey;
 use scratchbook::vertex::{SessionResource, timestamp_from_seconds};
 use serde_json::{Map, Value, json};
 
-use super::resource_name::Names;
+use super::resource_name::EngineNames;
 
 /// What an operation did to a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(super) enum SessionOperation {
     Create,
     Delete,
 }
 
-impl Operation {
+impl SessionOperation {
     /// Finds an operation of this session by its number.
     pub(super) fn find(key: &SessionKey, number: &str) -> Option<Self> {
         [Self::Create, Self::Delete].into_iter().find(|operation| operation.number(key) == number)
@@ -29,7 +29,7 @@ impl Operation {
         (bytes.fold(0, |number: u64, byte| number << 8 | u64::from(*byte)) >> 1).to_string()
     }
 
-    fn to_json(self, key: &SessionKey, names: &Names, (metadata, time): (&str, f64), response: Value) -> Value {
+    fn to_json(self, key: &SessionKey, names: &EngineNames, (metadata, time): (&str, f64), response: Value) -> Value {
         let time = timestamp_from_seconds(time);
         json!({
             "name": names.operation(key.session_id(), &self.number(key)),
@@ -44,17 +44,17 @@ impl Operation {
 }
 
 /// Returns the operation that created a session.
-pub(super) fn created(key: &SessionKey, names: &Names, session: &SessionResource) -> Value {
+pub(super) fn created(key: &SessionKey, names: &EngineNames, session: &SessionResource) -> Value {
     let time = session.create_time.or(session.update_time).unwrap_or_default();
     let mut response = Map::from_iter([("@type".to_owned(), names.type_url("Session").into())]);
     if let Value::Object(session) = session.to_json() {
         response.extend(session);
     }
-    Operation::Create.to_json(key, names, ("CreateSessionOperationMetadata", time), response.into())
+    SessionOperation::Create.to_json(key, names, ("CreateSessionOperationMetadata", time), response.into())
 }
 
 /// Returns the operation that deleted a session.
-pub(super) fn deleted(key: &SessionKey, names: &Names, now: f64) -> Value {
+pub(super) fn deleted(key: &SessionKey, names: &EngineNames, now: f64) -> Value {
     let response = json!({"@type": "type.googleapis.com/google.protobuf.Empty"});
-    Operation::Delete.to_json(key, names, ("DeleteOperationMetadata", now), response)
+    SessionOperation::Delete.to_json(key, names, ("DeleteOperationMetadata", now), response)
 }

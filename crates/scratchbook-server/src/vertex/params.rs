@@ -84,9 +84,9 @@ impl Params {
 
 /// A body that is a JSON object.
 #[derive(Debug)]
-pub(super) struct Body(pub(super) Value);
+pub(super) struct ObjectBody(pub(super) Value);
 
-impl FromRequest<AppState> for Body {
+impl FromRequest<AppState> for ObjectBody {
     type Rejection = GoogleError;
 
     async fn from_request(request: Request, app_state: &AppState) -> Result<Self, GoogleError> {
@@ -108,7 +108,7 @@ pub(super) async fn unread(request: Request, app_state: &AppState) -> Result<Unr
     Ok(unread.into_json())
 }
 
-impl Body {
+impl ObjectBody {
     /// # Errors
     ///
     /// `InvalidArgument` if the body is no JSON object; `PayloadTooLarge` if it has too many items of one kind.

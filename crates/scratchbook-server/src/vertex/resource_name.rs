@@ -20,16 +20,16 @@ const APPEND: &str = ":appendEvent";
 pub(super) struct Engine {
     pub(super) app_name: String,
     pub(super) caller: Caller,
-    pub(super) names: Names,
+    pub(super) names: EngineNames,
     pub(super) app_state: AppState,
 }
 
 /// A session of an engine. The session is within the caller's reach, but need not exist.
 #[derive(Debug)]
-pub(super) struct EngineSession {
+pub(super) struct EngineSessionScope {
     pub(super) key: SessionKey,
     pub(super) caller: Caller,
-    pub(super) names: Names,
+    pub(super) names: EngineNames,
     pub(super) app_state: AppState,
 }
 
@@ -39,13 +39,13 @@ pub(super) struct PathOperation(pub(super) String);
 
 /// Builds the resource names in answers for the sessions and operations of an engine.
 #[derive(Clone, Debug)]
-pub(super) struct Names {
+pub(super) struct EngineNames {
     version: &'static str,
     /// The engine's name, as it was sent.
     engine: String,
 }
 
-impl Names {
+impl EngineNames {
     /// Returns the names for the engine in a path, and the segments after the engine.
     fn of(path: &str) -> Result<(Self, Vec<&str>)> {
         let other = || Error::internal("the route is none of an engine");
@@ -95,18 +95,18 @@ impl FromRequestParts<AppState> for Engine {
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, GoogleError> {
         let AppPart { app_name, caller, app_state, .. } =
             AppPart::<AppState, GoogleError>::from_request_parts(parts, state).await?;
-        let (names, _) = Names::of(path(parts))?;
+        let (names, _) = EngineNames::of(path(parts))?;
         Ok(Self { app_name, caller, names, app_state })
     }
 }
 
-impl FromRequestParts<AppState> for EngineSession {
+impl FromRequestParts<AppState> for EngineSessionScope {
     type Rejection = GoogleError;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, GoogleError> {
         let AppPart { app_name, caller, app_state, .. } =
             AppPart::<AppState, GoogleError>::from_request_parts(parts, state).await?;
-        let (names, after) = Names::of(path(parts))?;
+        let (names, after) = EngineNames::of(path(parts))?;
         let raw = after.get(1).copied().unwrap_or_default();
         let raw = match parts.method {
             Method::POST => raw.strip_suffix(APPEND).ok_or_else(no_verb)?,
@@ -153,11 +153,12 @@ mod tests {
 
     #[test]
     fn names_are_of_the_path_that_was_asked() {
-        let (names, after) = Names::of("/v1/projects/p/locations/l/reasoningEngines/e/sessions/s:appendEvent").unwrap();
+        let (names, after) =
+            EngineNames::of("/v1/projects/p/locations/l/reasoningEngines/e/sessions/s:appendEvent").unwrap();
         assert_eq!(names.session("a b"), "projects/p/locations/l/reasoningEngines/e/sessions/a%20b");
         assert_eq!(names.type_url("Session"), "type.googleapis.com/google.cloud.aiplatform.v1.Session");
         assert_eq!(after, ["sessions", "s:appendEvent"]);
-        let (names, after) = Names::of("/v1beta1/reasoningEngines/projects/sessions").unwrap();
+        let (names, after) = EngineNames::of("/v1beta1/reasoningEngines/projects/sessions").unwrap();
         assert_eq!(
             (names.event("s", "e/1").as_str(), after),
             ("reasoningEngines/projects/sessions/s/events/e%2F1", vec!["sessions"])

@@ -8,9 +8,9 @@ use scratchbook::{CreateSessionConfig, Error, ErrorKind, GetSessionConfig, Resul
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::operation::{self, Operation};
-use super::params::{Body, Params, unread};
-use super::resource_name::{Engine, EngineSession, Names, PathOperation, no_session};
+use super::operation::{self, SessionOperation};
+use super::params::{ObjectBody, Params, unread};
+use super::resource_name::{Engine, EngineNames, EngineSessionScope, PathOperation, no_session};
 use super::{GoogleError, expiry};
 use crate::access::{Caller, Right};
 use crate::answers;
@@ -34,7 +34,7 @@ pub(super) async fn create(
     {
         scope::user_of_body(&app_state.probe, caller, app_name, user).await?;
     }
-    let Body(body) = Body::read(unread).await?;
+    let ObjectBody(body) = ObjectBody::read(unread).await?;
     let params = Params::new(query.as_deref(), &["sessionId"])?;
     let sent = SessionResource::from_json(body)?;
     let user_id = sent.user_id.ok_or_else(|| Error::invalid("the session has no userId; name its user"))?;
@@ -83,14 +83,14 @@ fn check_session_id(id: &str) -> Result<()> {
     Err(Error::invalid(format!("the sessionId {id:?} has other characters than letters, digits, '-' and '_'")))
 }
 
-pub(super) async fn get(target: EngineSession, RawQuery(query): RawQuery) -> Result<Response, GoogleError> {
+pub(super) async fn get(target: EngineSessionScope, RawQuery(query): RawQuery) -> Result<Response, GoogleError> {
     Params::new(query.as_deref(), &[])?;
     let config = GetSessionConfig::state_only().with_page_bytes(target.app_state.page_bytes());
     Ok(answers::json(read(&target.app_state, &target, &config).await?).await?)
 }
 
 /// Deletes a session, and returns the operation that deleted it.
-pub(super) async fn delete(target: EngineSession, RawQuery(query): RawQuery) -> Result<Json<Value>, GoogleError> {
+pub(super) async fn delete(target: EngineSessionScope, RawQuery(query): RawQuery) -> Result<Json<Value>, GoogleError> {
     Params::new(query.as_deref(), &[])?;
     check_there(&target.app_state, &target.key).await?;
     target.app_state.store.sessions.delete_session(&target.key).await?;
@@ -99,14 +99,14 @@ pub(super) async fn delete(target: EngineSession, RawQuery(query): RawQuery) -> 
 
 /// Returns a past operation of a session, which has to exist.
 pub(super) async fn operation(
-    target: EngineSession,
+    target: EngineSessionScope,
     PathOperation(number): PathOperation,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, GoogleError> {
     Params::new(query.as_deref(), &[])?;
     let session = found(&target.app_state, &target.key, &GetSessionConfig::state_only()).await?;
-    match Operation::find(&target.key, &number) {
-        Some(Operation::Create) => {
+    match SessionOperation::find(&target.key, &number) {
+        Some(SessionOperation::Create) => {
             let shown = shown(&session, &target.names, &target.caller);
             Ok(Json(operation::created(&target.key, &target.names, &shown)))
         }
@@ -115,7 +115,11 @@ pub(super) async fn operation(
 }
 
 /// Reads a session and returns its JSON for an answer.
-pub(super) async fn read(app_state: &AppState, target: &EngineSession, config: &GetSessionConfig) -> Result<Value> {
+pub(super) async fn read(
+    app_state: &AppState,
+    target: &EngineSessionScope,
+    config: &GetSessionConfig,
+) -> Result<Value> {
     let session = found(app_state, &target.key, config).await?;
     Ok(shown(&session, &target.names, &target.caller).to_json())
 }
@@ -133,7 +137,7 @@ pub(super) async fn check_there(app_state: &AppState, key: &SessionKey) -> Resul
 
 /// Returns a session as it is shown to a caller. A caller that may not read sees only the names and times of the
 /// session.
-pub(super) fn shown(session: &Session, names: &Names, caller: &Caller) -> SessionResource {
+pub(super) fn shown(session: &Session, names: &EngineNames, caller: &Caller) -> SessionResource {
     let mut shown = SessionResource::new(session, names.session(session.id()));
     if !caller.may(Right::Read) {
         shown.display_name = None;

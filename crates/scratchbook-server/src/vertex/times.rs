@@ -7,12 +7,12 @@ use super::filter::{Comparison, conditions};
 
 /// The times from `from` up to, but not including, `until`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Times {
+pub(super) struct TimeRange {
     from: i64,
     until: i64,
 }
 
-impl Times {
+impl TimeRange {
     /// Returns the times that a filter on `timestamp` allows.
     pub(super) fn new(filter: Option<&str>) -> Result<Self> {
         let mut times = Self { from: i64::MIN, until: i64::MAX };

@@ -12,8 +12,8 @@ use scratchbook::{
 };
 use serde_json::{Map, Value};
 
-use super::params::{Body, Params};
-use super::resource_name::EngineSession;
+use super::params::{ObjectBody, Params};
+use super::resource_name::EngineSessionScope;
 use super::sessions::{found, read};
 use super::{GoogleError, expiry};
 use crate::access::{Caller, Right};
@@ -24,14 +24,14 @@ const PAUSES: [u64; 16] = [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 89, 89, 89, 89,
 
 /// The fields that an update may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Field {
+enum UpdateField {
     DisplayName,
     Labels,
     SessionState,
     Expiry,
 }
 
-impl Field {
+impl UpdateField {
     const ALL: [Self; 4] = [Self::DisplayName, Self::Labels, Self::SessionState, Self::Expiry];
 
     /// Returns the field that a path of an update mask names.
@@ -52,9 +52,9 @@ impl Field {
 /// Changes the fields that the mask names. Without a mask, changes the fields that were sent.
 pub(super) async fn update(
     State(app_state): State<AppState>,
-    target: EngineSession,
+    target: EngineSessionScope,
     RawQuery(query): RawQuery,
-    Body(body): Body,
+    ObjectBody(body): ObjectBody,
 ) -> Result<Json<Value>, GoogleError> {
     // Google's client sends a parameter for the id here too, as for creating a session.
     let params = Params::new(query.as_deref(), &["updateMask", "sessionId"])?;
@@ -67,7 +67,7 @@ pub(super) async fn update(
     if sent.user_id.is_some_and(|user| user != session.user_id()) {
         return Err(Error::invalid("a session stays its user's: leave userId out").into());
     }
-    if has(Field::SessionState) {
+    if has(UpdateField::SessionState) {
         set_state(&app_state, &target, session, sent.session_state.unwrap_or_default(), update).await?;
     } else if !update.is_empty() {
         app_state.store.sessions.update_session(&target.key, update).await?;
@@ -75,33 +75,33 @@ pub(super) async fn update(
     Ok(Json(read(&app_state, &target, &GetSessionConfig::state_only()).await?))
 }
 
-fn fields(mask: Option<&str>, sent: &SessionResource) -> Result<BTreeSet<Field>> {
+fn fields(mask: Option<&str>, sent: &SessionResource) -> Result<BTreeSet<UpdateField>> {
     match mask {
-        Some("*") => Ok(Field::ALL.into()),
-        Some(mask) => mask.split(',').map(|path| Field::new(path.trim())).collect(),
+        Some("*") => Ok(UpdateField::ALL.into()),
+        Some(mask) => mask.split(',').map(|path| UpdateField::new(path.trim())).collect(),
         None => {
-            let is_sent = |field: &Field| match field {
-                Field::DisplayName => sent.display_name.is_some(),
-                Field::Labels => sent.labels.is_some(),
-                Field::SessionState => sent.session_state.is_some(),
-                Field::Expiry => sent.expiry.is_some(),
+            let is_sent = |field: &UpdateField| match field {
+                UpdateField::DisplayName => sent.display_name.is_some(),
+                UpdateField::Labels => sent.labels.is_some(),
+                UpdateField::SessionState => sent.session_state.is_some(),
+                UpdateField::Expiry => sent.expiry.is_some(),
             };
-            Ok(Field::ALL.into_iter().filter(is_sent).collect())
+            Ok(UpdateField::ALL.into_iter().filter(is_sent).collect())
         }
     }
 }
 
 /// Returns the changes other than those of the state.
-fn session_update(fields: &BTreeSet<Field>, sent: &SessionResource) -> Result<SessionUpdate> {
+fn session_update(fields: &BTreeSet<UpdateField>, sent: &SessionResource) -> Result<SessionUpdate> {
     let mut update = SessionUpdate::default();
-    if fields.contains(&Field::DisplayName) {
+    if fields.contains(&UpdateField::DisplayName) {
         update = update.with_title(sent.display_name.clone().unwrap_or_default());
     }
-    if fields.contains(&Field::Labels) {
+    if fields.contains(&UpdateField::Labels) {
         let labels = sent.labels.iter().flatten();
         update = labels.fold(update.without_other_labels(), |update, (name, value)| update.with_label(name, value));
     }
-    if fields.contains(&Field::Expiry) {
+    if fields.contains(&UpdateField::Expiry) {
         update = update.with_expiry(sent.expiry);
     }
     update.check()?;
@@ -112,7 +112,7 @@ fn session_update(fields: &BTreeSet<Field>, sent: &SessionResource) -> Result<Se
 /// of the user and the app are set if the state names them. Otherwise they stay, because other sessions share them.
 async fn set_state(
     app_state: &AppState,
-    target: &EngineSession,
+    target: &EngineSessionScope,
     mut session: Session,
     wanted: Map<String, Value>,
     update: SessionUpdate,

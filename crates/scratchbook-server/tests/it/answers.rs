@@ -5,7 +5,7 @@ use scratchbook::{CreateSessionConfig, Event, SessionKey, StateDelta, Store, con
 use scratchbook_server::{Server, ServerLimits};
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Client};
+use crate::support::{Answer, TestClient};
 
 const SESSION: &str = "/apps/demo/users/u1/sessions/s-1";
 const OF_USER: &str = "/v1/apps/demo/users/u1/sessions";
@@ -18,7 +18,7 @@ fn key() -> SessionKey {
 }
 
 /// Creates a session with `count` events of about `bytes` bytes each.
-async fn with_events(client: &Client, count: usize, bytes: usize) {
+async fn with_events(client: &TestClient, count: usize, bytes: usize) {
     client.session("demo", "u1", "s-1").await;
     for n in 0..count {
         let event = Event::new("agent").with_content(format!("{n} {}", "x".repeat(bytes)));
@@ -30,8 +30,8 @@ fn seqs(answer: &Value) -> Vec<u64> {
     answer["events"].as_array().unwrap().iter().map(|event| event["seq"].as_u64().unwrap()).collect()
 }
 
-async fn small(limits: ServerLimits) -> Client {
-    Client::with(|server| server.limits(limits)).await
+async fn small(limits: ServerLimits) -> TestClient {
+    TestClient::with(|server| server.limits(limits)).await
 }
 
 #[tokio::test]
@@ -39,7 +39,7 @@ async fn state_that_sessions_share_is_shown_once_a_page() {
     let folder = tempfile::tempdir().unwrap();
     let sqlite = format!("sqlite://{}", folder.path().join("test.db").display());
     for uri in ["memory:", &sqlite] {
-        let client = Client::over(uri).await;
+        let client = TestClient::over(uri).await;
         for n in 0..1000 {
             let config = CreateSessionConfig::default().with_session_id(format!("s-{n}")).with_state(json!({"n": n}));
             client.store.sessions.create_session("demo", "u1", config).await.unwrap();
@@ -83,7 +83,7 @@ async fn state_that_sessions_share_is_shown_once_a_page() {
 
 #[tokio::test]
 async fn a_list_of_an_app_has_the_state_of_each_of_its_users() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     for user in ["u1", "u2"] {
         let state = json!({"own": user, "user:name": user, "app:last": user});
         let config = CreateSessionConfig::default().with_session_id("s-1").with_state(state);
@@ -99,7 +99,7 @@ async fn a_list_of_an_app_has_the_state_of_each_of_its_users() {
 
 #[tokio::test]
 async fn pages_of_events_end_by_their_bytes_and_say_so() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     with_events(&client, 10, MIB).await;
     let (mut after, mut all) = (Some(0), Vec::new());
     while let Some(seq) = after {
@@ -160,7 +160,7 @@ async fn adks_clients_are_shown_a_session_of_many_pages_whole() {
     let folder = tempfile::tempdir().unwrap();
     let sqlite = format!("sqlite://{}", folder.path().join("test.db").display());
     for uri in ["memory:", &sqlite] {
-        let client = Client::over(uri).await;
+        let client = TestClient::over(uri).await;
         let events: Vec<_> = (0..2_500).map(|n| Event::new("agent").with_content(format!("say {n}"))).collect();
         let config = CreateSessionConfig::default().with_session_id("s-1").with_events(events);
         let config = config.with_state(json!({"own": 1, "user:name": "Ada"}));
@@ -169,7 +169,7 @@ async fn adks_clients_are_shown_a_session_of_many_pages_whole() {
         // Like ADK's server, this server ignores `num_recent_events`, unless the answer would be too large.
         let limits = ServerLimits::default().with_answer_bytes(500_000);
         let narrow = Server::builder(client.store.clone()).limits(limits).build().unwrap().router();
-        let narrow = Client { store: client.store.clone(), router: narrow };
+        let narrow = TestClient { store: client.store.clone(), router: narrow };
         for (client, query, first) in [
             (&client, "", 0),
             (&client, "?num_recent_events=5", 0),
@@ -244,7 +244,7 @@ async fn all_answers_together_have_a_bound() {
 
 #[tokio::test]
 async fn an_answer_says_how_long_it_is() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     with_events(&client, 2, MIB).await;
     for path in [SESSION, &format!("{OF_USER}/s-1"), "/apps/demo/users/u1/sessions"] {
         let answer: Answer = client.send("GET", path, None).await;

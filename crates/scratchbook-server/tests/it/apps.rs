@@ -8,13 +8,13 @@ use scratchbook::{Agent, ErrorKind, LlmAgent, connect};
 use scratchbook_server::Server;
 use serde_json::{Map, Value, json};
 
-use crate::support::Client;
+use crate::support::TestClient;
 
 fn llm(name: &str) -> scratchbook::agent::LlmAgentBuilder {
     LlmAgent::builder(name).model(ScriptedLlm::new(["Hello."]))
 }
 
-async fn client() -> Client {
+async fn client() -> TestClient {
     let tool = FunctionTool::new("note", "Takes a note.", |_: Map<String, Value>, _: ToolContext| async { Ok(()) });
     let tool = tool.with_parameters_json_schema(json!({"type": "object"}));
     let helper = llm("helper").description("Helps.").build().unwrap();
@@ -25,7 +25,8 @@ async fn client() -> Client {
     std::fs::write(folder.path().join("filed/root_agent.yaml"), "name: filed_agent\nmodel: scripted\n").unwrap();
     let catalog = AgentCatalog::new().model("scripted", ScriptedLlm::new(["Hello."]));
     let filed = load_agents(folder.path(), &catalog).unwrap();
-    Client::with(|server| server.app("two", steps.with_description("Steps.")).app("one", root).config_apps(filed)).await
+    TestClient::with(|server| server.app("two", steps.with_description("Steps.")).app("one", root).config_apps(filed))
+        .await
 }
 
 #[tokio::test]

@@ -2,16 +2,16 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Client;
+use crate::support::TestClient;
 
 const OF: &str = "/apps/demo/users/u1/sessions/s-1/artifacts";
 
-async fn save(client: &Client, of: &str, body: &Value) -> (u16, Value) {
+async fn save(client: &TestClient, of: &str, body: &Value) -> (u16, Value) {
     let answer = client.send("POST", of, Some(body)).await;
     (answer.status, answer.json())
 }
 
-async fn saved(client: &Client, of: &str, name: &str, artifact: Value) -> Value {
+async fn saved(client: &TestClient, of: &str, name: &str, artifact: Value) -> Value {
     let (status, body) = save(client, of, &json!({"filename": name, "artifact": artifact})).await;
     assert_eq!(status, 200, "{body}");
     body
@@ -23,7 +23,7 @@ fn not_found() -> (u16, Value) {
 
 #[tokio::test]
 async fn each_save_is_a_version_and_all_are_there() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     let data = json!({"inlineData": {"data": "aGVsbG8gd29ybGQ=", "mimeType": "text/plain"}});
     let body = json!({"filename": "doc.txt", "artifact": data, "customMetadata": {"k": null}});
     let (status, first) = save(&client, OF, &body).await;
@@ -63,7 +63,7 @@ async fn each_save_is_a_version_and_all_are_there() {
 
 #[tokio::test]
 async fn names_may_hold_slashes_and_anything_that_can_be_encoded() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     for (name, path) in
         [("a/b.txt", "a/b.txt"), ("50% é?#.txt", "50%25%20%C3%A9%3F%23.txt"), ("n/metadata", "n/metadata")]
     {
@@ -76,7 +76,7 @@ async fn names_may_hold_slashes_and_anything_that_can_be_encoded() {
 
 #[tokio::test]
 async fn a_users_artifact_is_seen_in_all_sessions_of_the_user_and_nowhere_else() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     let described = saved(&client, OF, "user:me.png", json!({"inlineData": {"data": "iVBORw0KGgo="}})).await;
     assert_eq!(described["canonicalUri"], "scratchbook://apps/demo/users/u1/artifacts/me.png/versions/0");
     assert_eq!(described["mimeType"], "application/octet-stream");
@@ -94,7 +94,7 @@ async fn a_users_artifact_is_seen_in_all_sessions_of_the_user_and_nowhere_else()
 
 #[tokio::test]
 async fn what_is_not_there_is_told_in_adks_words() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     assert_eq!(client.get(OF).await, (200, json!([])));
     let long = "n".repeat(600);
     for name in ["nope", "", "user:", "%00", "%ff", "..%2F..%2Fetc%2Fpasswd", &long] {
@@ -111,13 +111,14 @@ async fn what_is_not_there_is_told_in_adks_words() {
 
 #[tokio::test]
 async fn megabytes_come_back_as_they_were() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     let megabytes = "0123456789abcdef".repeat(1 << 18);
     saved(&client, OF, "large.txt", json!({"text": megabytes})).await;
     assert_eq!(client.get(&format!("{OF}/large.txt")).await, (200, json!({"text": megabytes})));
     // The limit for a single version, and the detail of its refusal.
     let folder = tempfile::tempdir().unwrap();
-    let small = Client::over(&format!("sqlite://{}?artifact_bytes=1000", folder.path().join("a.db").display())).await;
+    let small =
+        TestClient::over(&format!("sqlite://{}?artifact_bytes=1000", folder.path().join("a.db").display())).await;
     let (status, answer) = save(&small, OF, &json!({"filename": "f", "artifact": {"text": "x".repeat(1000)}})).await;
     assert_eq!(status, 413, "{answer}");
     assert!(answer["detail"].as_str().unwrap().contains("artifact_bytes is 1000"), "{answer}");
@@ -126,7 +127,7 @@ async fn megabytes_come_back_as_they_were() {
 
 #[tokio::test]
 async fn a_deleted_artifact_is_gone() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     saved(&client, OF, "a/b", json!({"text": "1"})).await;
     saved(&client, OF, "a", json!({"text": "2"})).await;
     let deleted = client.send("DELETE", &format!("{OF}/a/b"), None).await;
@@ -137,7 +138,7 @@ async fn a_deleted_artifact_is_gone() {
 
 #[tokio::test]
 async fn what_is_no_artifact_is_refused_and_leaves_nothing() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     let text = json!({"text": "x"});
     for (body, status) in [
         (json!({"filename": "../../evil.txt", "artifact": text}), 400),

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::support::Client;
+use crate::support::TestClient;
 
 /// Creates a folder with the interface, and beside the folder a file that does not belong to the interface.
 fn files() -> (TempDir, std::path::PathBuf) {
@@ -23,11 +23,11 @@ fn files() -> (TempDir, std::path::PathBuf) {
     (folder, browser)
 }
 
-async fn with_interface() -> (TempDir, Client) {
+async fn with_interface() -> (TempDir, TestClient) {
     let (folder, browser) = files();
     let helper = LlmAgent::builder("helper").model(ScriptedLlm::new(["Hello."])).build().unwrap();
     let agent = LlmAgent::builder("root").model(ScriptedLlm::new(["Hello."])).sub_agent(helper).build().unwrap();
-    (folder, Client::with(|server| server.app("demo", agent).dev_ui(browser)).await)
+    (folder, TestClient::with(|server| server.app("demo", agent).dev_ui(browser)).await)
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn nothing_beside_the_interface_is_served() {
 
 #[tokio::test]
 async fn without_the_interface_none_of_its_routes_is_there() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     for path in ["/dev-ui", "/dev-ui/", "/config/telemetry", "/dev/apps/demo/build_graph", "/dev/apps/demo/tests"] {
         assert_eq!(client.get(path).await, (404, json!({"detail": "Not Found"})), "{path}");
     }
@@ -146,14 +146,14 @@ async fn what_cannot_be_made_here_is_refused_with_the_reason() {
 
 #[tokio::test]
 async fn the_version_says_which_adk_it_goes_with() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     let (_, version) = client.get("/version").await;
     assert!(version["version"].as_str().unwrap().starts_with("2.13.0-compatible (scratchbook "), "{version}");
 }
 
 #[tokio::test]
 async fn a_request_to_remember_is_refused_with_the_reason() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     client.session("demo", "u1", "s1").await;
     let memory = "/apps/demo/users/u1/memory";
     let answer = client.send("PATCH", memory, Some(&json!({"sessionId": "s1"}))).await;
@@ -165,7 +165,7 @@ async fn a_request_to_remember_is_refused_with_the_reason() {
 
 #[tokio::test]
 async fn a_live_call_is_ended_with_the_reason() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     // For requests that are no WebSocket handshake, the path does not exist.
     assert_eq!(client.get("/run_live?app_name=demo").await, (404, json!({"detail": "Not Found"})));
     let agent = LlmAgent::builder("root").model(ScriptedLlm::new(["Hello."])).build().unwrap();

@@ -12,13 +12,13 @@ use scratchbook_test_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOption
 use serde_json::{Value, json};
 use tracing::Level;
 
-use crate::log::Log;
-use crate::support::{Answer, Client};
+use crate::log::LogLines;
+use crate::support::{Answer, TestClient};
 
 /// Returns a server whose app `demo` has the session `s` of the user `u`.
-async fn client(store: Store) -> Client {
+async fn client(store: Store) -> TestClient {
     let agent = LlmAgent::builder("demo").model(ScriptedLlm::new(["Hello."; 1000])).build().unwrap();
-    let client = Client::new(store, |server| server.app("demo", agent));
+    let client = TestClient::new(store, |server| server.app("demo", agent));
     client.session("demo", "u", "s").await;
     assert_eq!(client.get("/health/ready").await.0, 200);
     client
@@ -48,15 +48,15 @@ fn writes() -> Vec<(&'static str, &'static str, Value)> {
 }
 
 /// Returns whether a server is ready, after a new check: the result of a check is reused for a second.
-async fn readiness(client: &Client) -> Answer {
+async fn readiness(client: &TestClient) -> Answer {
     tokio::time::sleep(Duration::from_millis(1100)).await;
     client.send("GET", "/health/ready", None).await
 }
 
 /// Asserts that every write fails with one of these statuses, that no answer shows one of the secrets, and that the log
 /// shows one of them.
-async fn assert_untold(client: &Client, secrets: &[&str], statuses: &[u16]) {
-    let lines = Log::default();
+async fn assert_untold(client: &TestClient, secrets: &[&str], statuses: &[u16]) {
+    let lines = LogLines::default();
     let _listening = lines.listen(Level::WARN);
     for (method, path, body) in writes() {
         let answer = client.send(method, path, Some(&body)).await;
@@ -158,7 +158,7 @@ async fn own_mariadb_that_fails_is_not_the_callers_fault_nor_named_to_them() {
 
 #[tokio::test]
 async fn a_summary_that_fails_names_no_session_in_the_log() {
-    let lines = Log::default();
+    let lines = LogLines::default();
     let _listening = lines.listen(Level::WARN);
     // The script has an answer for the agent, but none for the summary.
     let model = ScriptedLlm::new(["Hello."]);

@@ -9,7 +9,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 /// The lines that one thread logs.
 #[derive(Clone, Default)]
-pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct LogLines(Arc<Mutex<Vec<u8>>>);
 
 /// Lines are kept until this value is dropped.
 pub(crate) struct Listening {
@@ -17,7 +17,7 @@ pub(crate) struct Listening {
     _second: Dispatch,
 }
 
-impl Log {
+impl LogLines {
     /// Keeps what the thread of this test logs from now on. A test without threads of its own runs only on that thread.
     pub(crate) fn listen(&self, level: Level) -> Listening {
         let all = || tracing_subscriber::fmt().with_max_level(level).with_ansi(false);
@@ -35,7 +35,7 @@ impl Log {
     }
 }
 
-impl Write for Log {
+impl Write for LogLines {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().write(text)
     }
@@ -45,7 +45,7 @@ impl Write for Log {
     }
 }
 
-impl<'a> MakeWriter<'a> for Log {
+impl<'a> MakeWriter<'a> for LogLines {
     type Writer = Self;
 
     fn make_writer(&'a self) -> Self {

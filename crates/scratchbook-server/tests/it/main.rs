@@ -18,11 +18,11 @@ mod support;
 mod v1;
 mod vertex;
 
-use support::Client;
+use support::TestClient;
 
 #[tokio::test]
 async fn a_session_is_read_on_both_surfaces() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     client.session("demo", "u1", "s-1").await;
     let (status, body) = client.get("/apps/demo/users/u1/sessions/s-1").await;
     assert_eq!((status, body["id"].as_str()), (200, Some("s-1")));

@@ -9,7 +9,7 @@ use scratchbook_server::{Login, MadeToken, NewToken, Right};
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::support::Client;
+use crate::support::TestClient;
 
 /// Returns a login with three tokens, its folder, and the tokens. The first token may administer all apps.
 fn login() -> (tempfile::TempDir, Login, [String; 3]) {
@@ -28,14 +28,14 @@ fn asked(path: &str, header: (&str, &str)) -> Request<Body> {
 
 #[tokio::test]
 async fn numbers_are_for_who_may_see_what_concerns_all() {
-    let open = Client::with(|server| server.metrics(|| "requests 1\n".to_owned())).await;
+    let open = TestClient::with(|server| server.metrics(|| "requests 1\n".to_owned())).await;
     let answer = open.send("GET", "/metrics", None).await;
     assert_eq!((answer.status, answer.text()), (200, "requests 1\n"));
     assert!(answer.header("content-type").unwrap().starts_with("text/plain; version=0.0.4"));
-    assert_eq!(Client::memory().await.get("/metrics").await.0, 404, "nobody counts");
+    assert_eq!(TestClient::memory().await.get("/metrics").await.0, 404, "nobody counts");
 
     let (_folder, login, [admin, of_app, reader]) = login();
-    let closed = Client::with(|server| server.login(login).metrics(|| "requests 1\n".to_owned())).await;
+    let closed = TestClient::with(|server| server.login(login).metrics(|| "requests 1\n".to_owned())).await;
     for (token, status) in [(admin, 200), (of_app, 403), (reader, 403), ("none".to_owned(), 401)] {
         let bearer = format!("Bearer {token}");
         assert_eq!(closed.request(asked("/metrics", ("authorization", &bearer))).await.status, status);
@@ -47,7 +47,7 @@ async fn numbers_are_for_who_may_see_what_concerns_all() {
 async fn a_server_is_ready_as_long_as_its_store_answers() {
     // The store is checked at most once a second.
     let next_look = || sleep(Duration::from_secs(1));
-    let open = Client::memory().await;
+    let open = TestClient::memory().await;
     assert_eq!(open.get("/health/ready").await, (200, json!({"status": "ready"})));
     open.store.sessions.close().await.unwrap();
     assert_eq!(open.get("/health/ready").await.0, 200, "what was seen just now is good enough");
@@ -58,7 +58,7 @@ async fn a_server_is_ready_as_long_as_its_store_answers() {
     assert_eq!(open.get("/health").await.0, 200, "it is there all the same");
 
     let (_folder, login, _) = login();
-    let closed = Client::with(|server| server.login(login)).await;
+    let closed = TestClient::with(|server| server.login(login)).await;
     assert_eq!(closed.get("/health/ready").await.0, 200);
     closed.store.sessions.close().await.unwrap();
     next_look().await;
@@ -68,7 +68,7 @@ async fn a_server_is_ready_as_long_as_its_store_answers() {
 
 #[tokio::test]
 async fn a_request_has_an_id_of_the_client_or_of_the_server() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     let named = client.request(asked("/health", ("x-request-id", "req-1"))).await;
     assert_eq!(named.header("x-request-id"), Some("req-1"));
     let strange = client.request(asked("/health", ("x-request-id", "a b\tc"))).await;

@@ -10,18 +10,18 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use crate::replay;
-use crate::support::Client;
+use crate::support::TestClient;
 
 const SESSIONS: &str = "/apps/demo/users/u1/sessions";
 
-async fn ask(client: &Client, method: &str, path: &str, body: Value) -> (u16, Value) {
+async fn ask(client: &TestClient, method: &str, path: &str, body: Value) -> (u16, Value) {
     let answer = client.send(method, &format!("{SESSIONS}{path}"), Some(&body)).await;
     (answer.status, answer.json())
 }
 
 #[tokio::test]
 async fn an_exported_session_is_imported_whole_and_leaves_user_and_app_alone() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     ask(&client, "POST", "/old", json!({"k": 0, "z": 1, "user:lang": "en"})).await;
     for delta in [
         json!({"k": 1, "user:lang": "fr", "app:x": 1, "gone": true}),
@@ -52,7 +52,7 @@ async fn an_exported_session_is_imported_whole_and_leaves_user_and_app_alone() {
 
 #[tokio::test]
 async fn of_events_that_cannot_be_taken_nothing_is_made() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     let with = |events: Value| json!({"sessionId": "s", "state": {"user:a": 1}, "events": events});
     let call =
         json!({"content": {"parts": [{"functionResponse": {"name": "adk_request_confirmation", "response": {}}}]}});
@@ -72,7 +72,7 @@ async fn of_events_that_cannot_be_taken_nothing_is_made() {
 
 #[tokio::test]
 async fn of_events_partial_ones_unknown_fields_and_internal_metadata_are_left_out() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     let events = json!([
         {"author": "a", "partial": true, "id": "x"},
         {"author": "a", "id": "x", "bogus": {"deep": 1}, "nodeInfo": {"path": "p", "bogus": 1}, "groundingMetadata":
@@ -90,7 +90,7 @@ async fn of_events_partial_ones_unknown_fields_and_internal_metadata_are_left_ou
 
 #[tokio::test]
 async fn what_others_have_stored_is_shown_with_adks_keys_alone() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     client.session("demo", "u1", "s").await;
     let key = SessionKey::new("demo", "u1", "s").unwrap();
     let text = r#"{"author": "a", "id": "e", "timestamp": 5.5, "invocationId": "i", "newer": 1,
@@ -108,7 +108,7 @@ async fn what_others_have_stored_is_shown_with_adks_keys_alone() {
 
 #[tokio::test]
 async fn credentials_are_kept_and_not_shown() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     let credential = json!({"authType": "oauth2", "oauth2": {"clientId": "me", "accessToken": "hunter2"}});
     let (_, made) = ask(&client, "POST", "/s", json!({"c": credential, "list": [{"apiKey": "mine"}]})).await;
     let shown = json!({"c": {"authType": "oauth2", "oauth2": {"clientId": "me"}}, "list": [{"apiKey": "mine"}]});
@@ -124,7 +124,7 @@ async fn credentials_are_kept_and_not_shown() {
 
 #[tokio::test]
 async fn ids_are_trimmed_whatever_is_asked() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     assert_eq!(ask(&client, "POST", "/%20s%C2%A0", json!({})).await.1["id"], "s");
     for id in ["s", "%09s", "s%20%20"] {
         assert_eq!(client.get(&format!("{SESSIONS}/{id}")).await.0, 200);
@@ -138,7 +138,7 @@ async fn ids_are_trimmed_whatever_is_asked() {
 
 #[tokio::test]
 async fn a_list_is_sent_in_pieces_however_much_all_of_it_shows() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     ask(&client, "POST", "/s-0", json!({"user:long": "x".repeat(100_000)})).await;
     for n in 1..20 {
         client.session("demo", "u1", &format!("s-{n}")).await;
@@ -158,7 +158,7 @@ async fn a_list_is_sent_in_pieces_however_much_all_of_it_shows() {
 
 #[tokio::test]
 async fn a_list_has_all_pages_and_hides_what_evaluation_made() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     for id in ["adk-eval-session-1", "___eval___session___2"] {
         client.session("demo", "u1", id).await;
         assert_eq!(client.get(&format!("{SESSIONS}/{id}")).await.0, 200);
@@ -174,7 +174,7 @@ async fn a_list_has_all_pages_and_hides_what_evaluation_made() {
 
 #[tokio::test]
 async fn a_path_is_decoded_once_and_has_no_slash_in_a_name() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     for id in ["a/b", "a%2Fb", "..", "é😀", "100%"] {
         client.session("demo", "u1", id).await;
     }
@@ -194,7 +194,7 @@ async fn a_path_is_decoded_once_and_has_no_slash_in_a_name() {
 
 #[tokio::test]
 async fn methods_that_a_path_does_not_have_are_refused_with_the_first_route_of_adk() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     client.session("demo", "u1", "s").await;
     for (path, allowed) in
         [(SESSIONS, "GET"), ("/apps/demo/users/u1/memory", "PATCH"), ("/run", "POST"), ("/health", "GET")]
@@ -208,7 +208,7 @@ async fn methods_that_a_path_does_not_have_are_refused_with_the_first_route_of_a
 
 #[tokio::test]
 async fn a_slash_at_the_end_is_taken_away_by_a_redirect() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     let ask = async |router: Router, method: &str, path: &str| {
         let request =
             Request::builder().method(method).uri(path).header("host", "me:8000").body(Body::empty()).unwrap();
@@ -233,7 +233,7 @@ async fn a_slash_at_the_end_is_taken_away_by_a_redirect() {
 
 #[tokio::test]
 async fn state_is_in_no_message() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     let secret = "hunter2".repeat(300);
     for body in [
         json!({"stateDelta": {"k": nested(&secret)}}),
@@ -253,7 +253,7 @@ fn nested(secret: &str) -> Value {
 
 #[tokio::test]
 async fn a_change_with_an_idempotency_key_is_stored_once() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     ask(&client, "POST", "/s-1", json!({})).await;
     let patch = async |keys: &[&str], delta: Value| {
         let mut request = Request::patch(format!("{SESSIONS}/s-1")).header("content-type", "application/json");

@@ -11,12 +11,12 @@ use serde_json::Value;
 use tower::ServiceExt;
 
 /// A server without a socket.
-pub(crate) struct Client {
+pub(crate) struct TestClient {
     pub(crate) store: Store,
     pub(crate) router: axum::Router,
 }
 
-impl Client {
+impl TestClient {
     /// Creates a server over a store in memory, with the app `demo`.
     pub(crate) async fn memory() -> Self {
         let agent = LlmAgent::builder("demo_agent").model(ScriptedLlm::new(["Hello."])).build().unwrap();

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::fold;
 use crate::error::Fallible;
-use crate::growth::Address;
+use crate::growth::KeysAddress;
 use crate::row::{lossy, named, number, sql_number};
 use crate::state::scope_and_user;
 use scratchbook_core::error::KeyWriter;
@@ -44,7 +44,7 @@ pub(crate) fn blame(connection: &Connection, key: &SessionKey, now: i64) -> Fall
         ),
         (Scope::App, "SELECT key, position FROM app_states WHERE app_name = ?1 AND value IS NOT NULL"),
     ] {
-        let names: Vec<_> = Address::from(key).columns(scope).collect();
+        let names: Vec<_> = KeysAddress::from(key).columns(scope).collect();
         let mut statement = connection.prepare_cached(sql)?;
         let mut rows = statement.query(rusqlite::params_from_iter(&names))?;
         while let Some(row) = rows.next()? {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use google_cloud_gax::error::Error as GaxError;
 
 use super::VertexAiSessionService;
-use super::failure::{Call, failure, is_not_found, is_taken};
+use super::failure::{CallKind, failure, is_not_found, is_taken};
 use super::message;
 use super::unsupported::{OTHER_STORE, check_append, check_numbers, unsupported};
 use scratchbook_core::error::{Error, ErrorKind, Result};
@@ -59,6 +59,6 @@ impl VertexAiSessionService {
             let message = format!("the event {} is in the session already, with other content; use a new id", event.id);
             return Error::new(ErrorKind::AlreadyExists, message);
         }
-        failure(&format!("append an event to {key}"), Call::Once, error)
+        failure(&format!("append an event to {key}"), CallKind::Once, error)
     }
 }

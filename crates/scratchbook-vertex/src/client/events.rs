@@ -5,7 +5,7 @@ use std::collections::{HashSet, VecDeque};
 use google_cloud_aiplatform_v1::client::SessionService;
 use google_cloud_aiplatform_v1::model::SessionEvent;
 
-use super::failure::{Call, failure, is_not_found};
+use super::failure::{CallKind, failure, is_not_found};
 use super::message::{exact_seconds, read_event};
 use super::retry::Patience;
 use crate::timestamp_from_seconds;
@@ -18,7 +18,7 @@ const PAGE: usize = 100;
 
 /// The events of a session to read.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Wanted {
+pub(super) enum EventSelection {
     /// The oldest events: skips some, then reads at most `most`.
     Oldest { skip: usize, most: usize },
     /// The last `last` of the oldest `of` events.
@@ -29,7 +29,7 @@ pub(super) enum Wanted {
 
 /// The events that were read.
 #[derive(Debug, Default)]
-pub(super) struct EventPage {
+pub(super) struct FetchedEvents {
     /// The events as they were sent. Errors in the events are reported only to the session's owner.
     events: VecDeque<SessionEvent>,
     /// The number of the first event, if it is known.
@@ -38,7 +38,7 @@ pub(super) struct EventPage {
     pub(super) last: Option<u64>,
 }
 
-impl EventPage {
+impl FetchedEvents {
     /// Returns the events, each with its number if it is known.
     pub(super) fn events(self) -> Result<Vec<Event>> {
         let numbered = |(sent, place): (SessionEvent, u64)| {
@@ -50,7 +50,7 @@ impl EventPage {
     }
 }
 
-impl Wanted {
+impl EventSelection {
     /// Determines the events to read; `None` if no events are wanted.
     pub(super) fn new(config: &GetSessionConfig) -> Option<Self> {
         let number = |seq: u64| usize::try_from(seq).unwrap_or(usize::MAX);
@@ -90,14 +90,14 @@ pub(super) async fn read(
     client: &SessionService,
     patience: Patience,
     session: &str,
-    wanted: Wanted,
+    wanted: EventSelection,
     since: Option<f64>,
-) -> Result<Option<EventPage>> {
+) -> Result<Option<FetchedEvents>> {
     // The list's times are truncated to the microsecond, while the bound is exact.
     let from = since.map(|seconds| seconds_of_micros((micros_of_seconds(seconds) - 1).max(0)));
     let filter = from.map(|from| format!("timestamp>=\"{}\"", timestamp_from_seconds(from))).unwrap_or_default();
     let (order, most) = match wanted {
-        Wanted::Newest { most } => ("timestamp desc", most),
+        EventSelection::Newest { most } => ("timestamp desc", most),
         _ => ("", usize::MAX),
     };
     let (mut events, mut looked_at, mut known) = (VecDeque::new(), 0_usize, DistinctEvents::default());
@@ -109,7 +109,7 @@ pub(super) async fn read(
         let page = match patience.with(page).send().await {
             Ok(page) => page,
             Err(error) if is_not_found(&error) => return Ok(None),
-            Err(error) => return Err(failure(&format!("list the events of {session}"), Call::Read, error)),
+            Err(error) => return Err(failure(&format!("list the events of {session}"), CallKind::Read, error)),
         };
         let is_wanted =
             |event: &SessionEvent| since.is_none_or(|since| exact_seconds(event).is_none_or(|time| time >= since));
@@ -129,11 +129,11 @@ pub(super) async fn read(
     // If there may be earlier events, their numbers are unknown.
     let is_numbered = since.is_none() && is_whole;
     let before = match wanted {
-        Wanted::Oldest { skip, .. } => skip.min(looked_at),
-        Wanted::OldestThenLast { of, .. } => of.min(looked_at) - events.len(),
-        Wanted::Newest { .. } => 0,
+        EventSelection::Oldest { skip, .. } => skip.min(looked_at),
+        EventSelection::OldestThenLast { of, .. } => of.min(looked_at) - events.len(),
+        EventSelection::Newest { .. } => 0,
     };
-    Ok(Some(EventPage {
+    Ok(Some(FetchedEvents {
         events,
         first: is_numbered.then_some(before as u64 + 1),
         last: is_numbered.then_some(looked_at as u64),
@@ -169,16 +169,19 @@ mod tests {
     #[test]
     fn what_is_asked_for_is_what_is_read() {
         let all = GetSessionConfig::default();
-        assert_eq!(Wanted::new(&all), Some(Wanted::Oldest { skip: 0, most: usize::MAX }));
-        assert_eq!(Wanted::new(&all.clone().with_num_recent_events(3)), Some(Wanted::Newest { most: 3 }));
-        assert_eq!(Wanted::new(&GetSessionConfig::state_only()), None);
+        assert_eq!(EventSelection::new(&all), Some(EventSelection::Oldest { skip: 0, most: usize::MAX }));
+        assert_eq!(
+            EventSelection::new(&all.clone().with_num_recent_events(3)),
+            Some(EventSelection::Newest { most: 3 })
+        );
+        assert_eq!(EventSelection::new(&GetSessionConfig::state_only()), None);
         let after = all.clone().with_events_after(7, 2);
-        assert_eq!(Wanted::new(&after), Some(Wanted::Oldest { skip: 7, most: 2 }));
+        assert_eq!(EventSelection::new(&after), Some(EventSelection::Oldest { skip: 7, most: 2 }));
         let before = all.clone().with_events_before(7, 2);
-        assert_eq!(Wanted::new(&before), Some(Wanted::OldestThenLast { of: 6, last: 2 }));
+        assert_eq!(EventSelection::new(&before), Some(EventSelection::OldestThenLast { of: 6, last: 2 }));
         // No event is wanted, only the number of the last event.
         for nothing in [all.clone().with_events_before(1, 2), all.clone().with_events_before(0, 2)] {
-            assert_eq!(Wanted::new(&nothing), Some(Wanted::OldestThenLast { of: 0, last: 2 }));
+            assert_eq!(EventSelection::new(&nothing), Some(EventSelection::OldestThenLast { of: 0, last: 2 }));
         }
     }
 }

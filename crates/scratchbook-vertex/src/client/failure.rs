@@ -8,7 +8,7 @@ use scratchbook_core::error::{Error, ErrorKind};
 
 /// The kind of a call, which matters if a failed call may have been carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Call {
+pub(super) enum CallKind {
     /// The call changes nothing.
     Read,
     /// The call makes changes and is idempotent.
@@ -21,29 +21,29 @@ pub(super) enum Call {
 ///
 /// The error quotes the server's message, which names ids, fields and limits. Answers that are not the API's, or that
 /// cannot be parsed, are not quoted, because they may contain state.
-pub(super) fn failure(what: &str, call: Call, error: GaxError) -> Error {
+pub(super) fn failure(what: &str, call: CallKind, error: GaxError) -> Error {
     let may_be_done = may_be_done(&error);
     api_error(what, call, error, may_be_done)
 }
 
 /// Returns the error for a call that had begun, if its outcome could not be read.
-pub(super) fn unfinished(what: &str, call: Call, error: GaxError) -> Error {
+pub(super) fn unfinished(what: &str, call: CallKind, error: GaxError) -> Error {
     api_error(what, call, error, true)
 }
 
 /// Returns the error for an operation that takes too long.
-pub(super) fn late(what: &str, call: Call, seconds: f64) -> Error {
+pub(super) fn late(what: &str, call: CallKind, seconds: f64) -> Error {
     let message =
         format!("{what}: the operation was not done within {seconds} s, and it is not known whether it will be");
     marked(Error::new(ErrorKind::Unavailable, message).for_operator(), call)
 }
 
-fn api_error(what: &str, call: Call, error: GaxError, may_be_done: bool) -> Error {
+fn api_error(what: &str, call: CallKind, error: GaxError, may_be_done: bool) -> Error {
     let (kind, mut why) = reason(&error);
     if let Some(pause) = wanted_pause(&error) {
         why = format!("{why}; it asks to wait {} s", pause.as_secs_f64());
     }
-    let is_unknown = may_be_done && call != Call::Read;
+    let is_unknown = may_be_done && call != CallKind::Read;
     let unknown = if is_unknown { ", and it is not known whether it was done" } else { "" };
     let failed = Error::new(kind, format!("{what}: {why}{unknown}"));
     let failed = if is_of_call(kind) { failed } else { failed.for_operator() };
@@ -60,8 +60,8 @@ fn is_of_call(kind: ErrorKind) -> bool {
     matches!(kind, AlreadyExists | Conflict | InvalidArgument | NotFound | PayloadTooLarge | Unsupported)
 }
 
-fn marked(error: Error, call: Call) -> Error {
-    if call == Call::Once { error.not_retryable() } else { error }
+fn marked(error: Error, call: CallKind) -> Error {
+    if call == CallKind::Once { error.not_retryable() } else { error }
 }
 
 fn reason(error: &GaxError) -> (ErrorKind, String) {
@@ -175,7 +175,7 @@ mod tests {
             (Code::Internal, 500, ErrorKind::Internal),
         ] {
             let status = Status::default().set_code(code).set_message("said.");
-            let error = failure("get", Call::Read, GaxError::service_with_http_metadata(status, Some(http), None));
+            let error = failure("get", CallKind::Read, GaxError::service_with_http_metadata(status, Some(http), None));
             assert_eq!((error.kind(), error.to_string().as_str()), (kind, "get: said"));
         }
     }
@@ -204,28 +204,30 @@ mod tests {
             (&|| page(403), false),
         ];
         for (error, is_unknown) in cases {
-            for call in [Call::Read, Call::Change, Call::Once] {
+            for call in [CallKind::Read, CallKind::Change, CallKind::Once] {
                 let failed = failure("append", call, error());
                 let says = failed.to_string().contains("not known");
-                assert_eq!(says, is_unknown && call != Call::Read, "{failed}");
-                assert!(!(says && call == Call::Once && failed.is_retryable()), "{failed}");
+                assert_eq!(says, is_unknown && call != CallKind::Read, "{failed}");
+                assert!(!(says && call == CallKind::Once && failed.is_retryable()), "{failed}");
             }
         }
-        assert!(failure("append", Call::Once, answer(503, Code::Unavailable)).is_retryable());
-        assert!(failure("delete", Call::Change, page(502)).is_retryable());
-        let refused = unfinished("create", Call::Once, answer(403, Code::PermissionDenied)).to_string();
+        assert!(failure("append", CallKind::Once, answer(503, Code::Unavailable)).is_retryable());
+        assert!(failure("delete", CallKind::Change, page(502)).is_retryable());
+        let refused = unfinished("create", CallKind::Once, answer(403, Code::PermissionDenied)).to_string();
         assert!(refused.contains("not known"), "{refused}");
-        assert!(!late("create", Call::Once, 1.0).is_retryable() && late("delete", Call::Change, 1.0).is_retryable());
+        assert!(
+            !late("create", CallKind::Once, 1.0).is_retryable() && late("delete", CallKind::Change, 1.0).is_retryable()
+        );
     }
 
     #[test]
     fn an_answer_that_cannot_be_read_is_not_quoted() {
         let wrong = serde_json::from_str::<u8>("\"s3cret\"").unwrap_err();
-        let error = failure("get", Call::Read, GaxError::deser(wrong));
+        let error = failure("get", CallKind::Read, GaxError::deser(wrong));
         assert_eq!(error.kind(), ErrorKind::DataCorrupted);
         assert!(!format!("{error:?}").contains("s3cret"), "{error:?}");
         let page = GaxError::http(404, Default::default(), "s3cret".into());
-        let error = failure("get", Call::Read, page);
+        let error = failure("get", CallKind::Read, page);
         assert_eq!(error.kind(), ErrorKind::NotFound);
         assert!(!format!("{error:?}").contains("s3cret"), "{error:?}");
     }

@@ -26,7 +26,7 @@ use async_trait::async_trait;
 use google_cloud_aiplatform_v1::client::SessionService as GoogleClient;
 
 use self::names::ResourceNames;
-use self::owners::Owners;
+use self::owners::CheckedOwners;
 use self::retry::Patience;
 use self::unsupported::{IN_SESSION, OTHER_STORE, unsupported};
 use scratchbook_core::environment::Environment;
@@ -62,7 +62,7 @@ pub use options::{VertexAiCredentials, VertexAiOptions};
 pub struct VertexAiSessionService {
     client: GoogleClient,
     names: ResourceNames,
-    owners: Owners,
+    owners: CheckedOwners,
     endpoint: String,
     create_timeout: Duration,
     patience: Patience,
@@ -100,7 +100,7 @@ impl VertexAiSessionService {
         Ok(Self {
             client,
             names: ResourceNames::new(&options.project, &options.location, options.reasoning_engine.as_deref()),
-            owners: Owners::default(),
+            owners: CheckedOwners::default(),
             endpoint: options.endpoint(),
             create_timeout: options.create_timeout,
             patience: Patience(options.retry_timeout),

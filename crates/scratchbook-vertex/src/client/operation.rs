@@ -5,13 +5,13 @@ use google_cloud_longrunning::model::Operation;
 use tokio::time::{sleep, timeout};
 
 use super::VertexAiSessionService;
-use super::failure::{Call, failure, late, unfinished};
+use super::failure::{CallKind, failure, late, unfinished};
 use super::retry::looks;
 use scratchbook_core::error::Result;
 
 impl VertexAiSessionService {
     /// Starts an operation and waits until it is finished, up to its timeout.
-    pub(super) async fn done<B>(&self, what: &str, call: Call, begin: B) -> Result<Operation>
+    pub(super) async fn done<B>(&self, what: &str, call: CallKind, begin: B) -> Result<Operation>
     where
         B: Future<Output = Result<Operation, GaxError>> + Send,
     {
@@ -25,7 +25,7 @@ impl VertexAiSessionService {
             }
             match operation.error() {
                 // The operation has failed, and this status is its outcome.
-                Some(status) => Err(failure(what, Call::Read, GaxError::service(status.as_ref().into()))),
+                Some(status) => Err(failure(what, CallKind::Read, GaxError::service(status.as_ref().into()))),
                 None => Ok(operation),
             }
         };

@@ -16,9 +16,9 @@ const MOST: usize = 10_000;
 
 /// The keys of sessions that were found to belong to their user, with the time.
 #[derive(Debug, Default)]
-pub(super) struct Owners(Mutex<HashMap<SessionKey, Instant>>);
+pub(super) struct CheckedOwners(Mutex<HashMap<SessionKey, Instant>>);
 
-impl Owners {
+impl CheckedOwners {
     pub(super) fn is_known(&self, key: &SessionKey) -> bool {
         self.known().get(key).is_some_and(|seen| seen.elapsed() < KNOWN_FOR)
     }
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn it_holds_a_bounded_number() {
-        let owners = Owners::default();
+        let owners = CheckedOwners::default();
         let key = |n: usize| SessionKey::new("a", "u", &n.to_string()).unwrap();
         (0..=MOST).for_each(|n| owners.learn(&key(n)));
         assert!(owners.known().len() <= MOST);

@@ -10,8 +10,8 @@ use google_cloud_wkt::FieldMask;
 use serde_json::Value;
 
 use super::VertexAiSessionService;
-use super::events::{self, EventPage, Wanted};
-use super::failure::{Call, failure, is_not_found};
+use super::events::{self, EventSelection, FetchedEvents};
+use super::failure::{CallKind, failure, is_not_found};
 use super::message;
 use super::names::{check_session_id, last, quoted};
 use super::retry::Tries;
@@ -51,7 +51,7 @@ impl VertexAiSessionService {
         let tries = Tries::new(self.patience);
         let request = self.client.create_session().set_parent(&engine).set_session_id(id).set_session(session);
         let what = format!("create a session of {engine}");
-        let name = match self.done(&what, Call::Once, tries.of(request).send()).await {
+        let name = match self.done(&what, CallKind::Once, tries.of(request).send()).await {
             Ok(made) => {
                 let asked_for = || (!id.is_empty()).then(|| format!("{engine}/sessions/{id}"));
                 let name = name_of(&made).or_else(asked_for);
@@ -87,9 +87,9 @@ impl VertexAiSessionService {
         }
         let name = self.names.session(key)?;
         let found = async {
-            match Wanted::new(config) {
+            match EventSelection::new(config) {
                 Some(wanted) => events::read(&self.client, self.patience, &name, wanted, config.after_timestamp).await,
-                None => Ok(Some(EventPage::default())),
+                None => Ok(Some(FetchedEvents::default())),
             }
         };
         let (sent, found) = join(self.owned(key), found).await;
@@ -119,7 +119,7 @@ impl VertexAiSessionService {
         match self.patience.with(self.client.get_session().set_name(name)).send().await {
             Ok(session) => Ok(Some(session)),
             Err(error) if is_not_found(&error) => Ok(None),
-            Err(error) => Err(failure(&format!("get {name}"), Call::Read, error)),
+            Err(error) => Err(failure(&format!("get {name}"), CallKind::Read, error)),
         }
     }
 
@@ -146,7 +146,7 @@ impl VertexAiSessionService {
             .set_filter(filter(config)?)
             .set_order_by(order);
         let page = self.patience.with(request).send().await;
-        let page = page.map_err(|error| failure(&format!("list the sessions of {engine}"), Call::Read, error))?;
+        let page = page.map_err(|error| failure(&format!("list the sessions of {engine}"), CallKind::Read, error))?;
         let session = |sent: model::Session| {
             let key = SessionKey::new(app_name, &sent.user_id, last(&sent.name))?;
             Ok(message::session(key, sent, &StateSelection::All))
@@ -168,7 +168,7 @@ impl VertexAiSessionService {
                 begun => begun,
             }
         };
-        let deleted = self.done(&format!("delete {name}"), Call::Change, deleting).await;
+        let deleted = self.done(&format!("delete {name}"), CallKind::Change, deleting).await;
         // A concurrent read may have cached the owner again.
         self.owners.forget(key);
         deleted.map(drop)
@@ -212,7 +212,7 @@ impl VertexAiSessionService {
         match self.patience.with(request).send().await {
             Ok(_) => Ok(()),
             Err(error) if is_not_found(&error) => Err(no_session(key)),
-            Err(error) => Err(failure(&format!("update {name}"), Call::Change, error)),
+            Err(error) => Err(failure(&format!("update {name}"), CallKind::Change, error)),
         }
     }
 }

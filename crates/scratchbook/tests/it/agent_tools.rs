@@ -10,7 +10,7 @@ use scratchbook::prelude::*;
 use scratchbook::session::SecretKeys;
 use serde_json::{Map, Value, json};
 
-type Args = Map<String, Value>;
+use crate::runner::ToolArgs;
 
 fn caller(model: ScriptedLlm, tool: AgentTool) -> LlmAgent {
     LlmAgent::builder("caller").model(model).tool(tool).build().unwrap()
@@ -31,7 +31,7 @@ fn response(event: &Event) -> Value {
 }
 
 fn acting(act: impl Fn(&ToolContext) -> Result<()> + Send + Sync + 'static) -> FunctionTool {
-    FunctionTool::new("act", "Acts.", move |_: Args, context: ToolContext| {
+    FunctionTool::new("act", "Acts.", move |_: ToolArgs, context: ToolContext| {
         let acted = act(&context);
         async move { acted }
     })
@@ -62,7 +62,7 @@ async fn an_agent_tools_increments_are_carried_out_where_the_tools_event_is_comm
     let sessions = Arc::new(InMemorySessionService::new());
     let app = StateOwner::app("app").unwrap();
     let other = Arc::clone(&sessions);
-    let wait = FunctionTool::new("act", "Acts.", move |_: Args, context: ToolContext| {
+    let wait = FunctionTool::new("act", "Acts.", move |_: ToolArgs, context: ToolContext| {
         let (other, app) = (Arc::clone(&other), app.clone());
         async move {
             context.state().increment("app:count", 1)?;
@@ -110,7 +110,7 @@ async fn temp_keys_of_an_agent_tool_leave_no_trace() {
 #[tokio::test]
 async fn of_agent_tools_called_at_once_the_later_call_wins_a_key() {
     let writer = |name: &str, value: u64, wait: u64| {
-        let tool = FunctionTool::new("act", "Acts.", move |_: Args, context: ToolContext| async move {
+        let tool = FunctionTool::new("act", "Acts.", move |_: ToolArgs, context: ToolContext| async move {
             tokio::time::sleep(std::time::Duration::from_millis(wait)).await;
             context.state().set("k", value)
         });
@@ -142,8 +142,8 @@ async fn an_agent_tool_may_not_put_secret_values_into_an_instruction() {
 
 #[tokio::test]
 async fn artifacts_of_an_agent_tool_are_those_of_the_calling_session() {
-    let tool = FunctionTool::new("act", "Acts.", |_: Args, context: ToolContext| async move {
-        let metadata: Args = [("by".to_owned(), json!("helper"))].into_iter().collect();
+    let tool = FunctionTool::new("act", "Acts.", |_: ToolArgs, context: ToolContext| async move {
+        let metadata: ToolArgs = [("by".to_owned(), json!("helper"))].into_iter().collect();
         context.save_artifact_with_metadata("a.txt", Part::text("new"), metadata).await?;
         let old = context.load_artifact_version("a.txt", 0).await?;
         let version = context.get_artifact_version("a.txt", Some(1)).await?;
@@ -209,7 +209,7 @@ async fn an_agent_tool_takes_typed_arguments_and_answers_with_a_value() {
 
 #[tokio::test]
 async fn an_agent_tool_that_has_to_wait_says_so() {
-    let later = FunctionTool::new("act", "Acts later.", |_: Args, _| async { Ok(()) }).long_running();
+    let later = FunctionTool::new("act", "Acts later.", |_: ToolArgs, _| async { Ok(()) }).long_running();
     let tool = AgentTool::new(helper(later, "unused")).unwrap().skip_summarization();
     let events = run(caller(calls_once(), tool), InMemorySessionService::new(), "go").await;
     let answer = response(&events[1])["result"].as_str().unwrap().to_owned();
@@ -245,7 +245,7 @@ async fn an_agent_tool_keeps_the_limits_of_the_run() {
 async fn a_stream_that_is_dropped_leaves_nothing_of_an_agent_tool() {
     let (started, waits) = tokio::sync::oneshot::channel::<()>();
     let started = std::sync::Mutex::new(Some(started));
-    let hang = FunctionTool::new("act", "Hangs.", move |_: Args, context: ToolContext| {
+    let hang = FunctionTool::new("act", "Hangs.", move |_: ToolArgs, context: ToolContext| {
         let started = started.lock().unwrap().take();
         async move {
             context.state().set("written", true)?;
@@ -278,10 +278,10 @@ fn an_agent_that_cannot_run_makes_no_tool() {
 }
 
 #[derive(Debug)]
-struct Counts;
+struct TurnCounter;
 
 #[async_trait::async_trait]
-impl Plugin for Counts {
+impl Plugin for TurnCounter {
     fn name(&self) -> &str {
         "counts"
     }
@@ -299,7 +299,7 @@ async fn plugins_go_with_an_agent_tool_unless_it_is_told_otherwise() {
         let tool = AgentTool::new(inner).unwrap();
         let tool = if without { tool.without_plugins() } else { tool };
         let sessions = Arc::new(InMemorySessionService::new());
-        let runner = Runner::builder("app", caller(calls_once(), tool), Arc::clone(&sessions)).plugin(Counts);
+        let runner = Runner::builder("app", caller(calls_once(), tool), Arc::clone(&sessions)).plugin(TurnCounter);
         let runner = runner.auto_create_session().build().unwrap();
         let _: Vec<_> = runner.run("u", "s", "go").try_collect().await.unwrap();
         let key = SessionKey::new("app", "u", "s").unwrap();
@@ -309,9 +309,9 @@ async fn plugins_go_with_an_agent_tool_unless_it_is_told_otherwise() {
 }
 
 #[derive(Debug, Default)]
-struct Spans(std::sync::Mutex<Vec<TraceSpan>>);
+struct SpanList(std::sync::Mutex<Vec<TraceSpan>>);
 
-impl TraceSink for Spans {
+impl TraceSink for SpanList {
     fn record(&self, span: TraceSpan) {
         self.0.lock().unwrap().push(span);
     }
@@ -320,7 +320,7 @@ impl TraceSink for Spans {
 #[tokio::test]
 async fn the_spans_of_an_agent_tool_belong_to_the_calling_run() {
     let inner = LlmAgent::builder("helper").model(ScriptedLlm::new(["ok"])).build().unwrap();
-    let spans = Arc::new(Spans::default());
+    let spans = Arc::new(SpanList::default());
     let sink: Arc<dyn TraceSink> = spans.clone();
     let runner =
         Runner::builder("app", caller(calls_once(), AgentTool::new(inner).unwrap()), InMemorySessionService::new());

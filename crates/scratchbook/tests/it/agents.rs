@@ -44,7 +44,7 @@ async fn output_key_is_seen_by_the_agents_that_follow() {
 
 #[derive(Deserialize, JsonSchema)]
 #[allow(dead_code, reason = "only its shape is wanted")]
-struct City {
+pub(crate) struct City {
     name: String,
     people: u64,
 }

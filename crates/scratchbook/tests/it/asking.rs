@@ -13,6 +13,7 @@ use scratchbook::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::agents::City;
 use crate::runner::{own_instruction, run, runner, stored};
 
 const IDENTITY: &str = "You are an agent. Your internal name is \"me\".";
@@ -201,13 +202,6 @@ async fn without_contents_a_model_is_shown_the_current_turn() {
     ]);
     let request = asked_after(agent.include_contents(IncludeContents::None), &model, events).await;
     assert_eq!(lines(&request), ["new", "call c1", "answer c1 {}"]);
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[allow(dead_code, reason = "only its shape is wanted")]
-struct City {
-    name: String,
-    people: u64,
 }
 
 #[tokio::test]

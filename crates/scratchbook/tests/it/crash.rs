@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use scratchbook::{ErrorKind, SessionService, SqliteSessionService, StateDelta};
 use serde_json::{Map, Value, json};
 
-use crate::database::{self, Database};
+use crate::database::{self, DatabaseFile};
 
 const SESSIONS: usize = 4;
 const WRITERS: usize = 16;
@@ -21,7 +21,7 @@ const KILLS: u64 = 5;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_process_keeps_every_acknowledged_event_and_none_in_half() {
     let rounds = database::number_from_env("SCRATCHBOOK_CRASH_ROUNDS", 3);
-    let (mut database, mut acknowledged) = (Database::new(), HashMap::new());
+    let (mut database, mut acknowledged) = (DatabaseFile::new(), HashMap::new());
     for round in 1..=rounds {
         acknowledged.extend(kill_a_child(&database));
         let service = database.open().await;
@@ -35,13 +35,13 @@ async fn a_killed_process_keeps_every_acknowledged_event_and_none_in_half() {
         service.close().await.unwrap();
         if round % KILLS == 0 || round == rounds {
             assert!(!acknowledged.is_empty(), "no child got as far as an acknowledgement");
-            (database, acknowledged) = (Database::new(), HashMap::new());
+            (database, acknowledged) = (DatabaseFile::new(), HashMap::new());
         }
     }
 }
 
 /// Lets a child work for a moment and kills it. Returns what the child has acknowledged.
-fn kill_a_child(database: &Database) -> Vec<(String, u64)> {
+fn kill_a_child(database: &DatabaseFile) -> Vec<(String, u64)> {
     let mut child = database.child("crash::a_child_appends_until_it_is_killed").spawn().unwrap();
     let output = child.stdout.take().unwrap();
     let reader = thread::spawn(move || acknowledgements(output));

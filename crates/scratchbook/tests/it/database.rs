@@ -21,12 +21,12 @@ pub(crate) const APP: &str = "app";
 pub(crate) const USER: &str = "alice";
 
 /// A path in its own folder, which is removed with this value.
-pub(crate) struct Database {
+pub(crate) struct DatabaseFile {
     _folder: TempDir,
     pub(crate) path: PathBuf,
 }
 
-impl Database {
+impl DatabaseFile {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agents.db");

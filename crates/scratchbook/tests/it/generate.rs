@@ -1,5 +1,7 @@
 //! Random keys, values and deltas. Some of them have caused errors before.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 use scratchbook::state::Operation;
 use scratchbook::{ErrorKind, Result, StateDelta};
@@ -13,6 +15,9 @@ pub(crate) fn cases(count: u32) -> ProptestConfig {
 
 /// Changes in the order of writing: a value, or `None` for a removal.
 pub(crate) type Changes = Vec<(String, Option<Value>)>;
+
+/// Values as text, by key, so that they are compared exactly.
+pub(crate) type ValueTexts = BTreeMap<String, String>;
 
 /// Keys of every scope. There are few names, so that the same keys occur repeatedly, and some odd names.
 pub(crate) fn key() -> impl Strategy<Value = String> {

@@ -57,14 +57,14 @@ async fn sqlite() -> (Store, TempDir) {
 }
 
 #[cfg(feature = "mysql")]
-async fn mariadb() -> (Store, crate::mariadb::server::Database) {
-    let database = crate::mariadb::server::Database::emptied().await;
+async fn mariadb() -> (Store, crate::mariadb::server::TestDatabase) {
+    let database = crate::mariadb::server::TestDatabase::emptied().await;
     (connect(&format!("{}?{LIMITS}", database.uri())).await.unwrap(), database)
 }
 
 #[cfg(feature = "postgres")]
-async fn postgres() -> (Store, crate::postgres::server::Schema) {
-    let schema = crate::postgres::server::Schema::new();
+async fn postgres() -> (Store, crate::postgres::server::TestSchema) {
+    let schema = crate::postgres::server::TestSchema::new();
     (connect(&schema.uri(&format!("&pool_size=4&{LIMITS}"))).await.unwrap(), schema)
 }
 

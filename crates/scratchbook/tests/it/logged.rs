@@ -7,16 +7,16 @@ use tracing::{Event, Metadata, Subscriber, span};
 
 /// Keeps the fields of all spans and events.
 #[derive(Clone, Default)]
-pub(crate) struct Log(Arc<Mutex<String>>);
+pub(crate) struct LoggedFields(Arc<Mutex<String>>);
 
-impl Log {
+impl LoggedFields {
     /// Returns what was logged so far, a field on each line.
     pub(crate) fn text(&self) -> String {
         self.0.lock().unwrap().clone()
     }
 }
 
-impl Subscriber for Log {
+impl Subscriber for LoggedFields {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
         true
     }
@@ -41,7 +41,7 @@ impl Subscriber for Log {
     fn exit(&self, _: &span::Id) {}
 }
 
-impl Visit for Log {
+impl Visit for LoggedFields {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
         self.0.lock().unwrap().push_str(&format!("{field}={value:?}\n"));
     }

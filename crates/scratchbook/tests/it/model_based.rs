@@ -11,26 +11,23 @@ use scratchbook::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::generate::{Changes, Deeds, cases, changes, deeds, delta, delta_of, done, value};
-
-/// Values as text, by key without prefix.
-type Naive = BTreeMap<String, String>;
+use crate::generate::{Changes, Deeds, ValueTexts, cases, changes, deeds, delta, delta_of, done, value};
 
 #[derive(Default)]
-struct Model {
+struct StoreModel {
     /// By app.
-    apps: BTreeMap<String, Naive>,
+    apps: BTreeMap<String, ValueTexts>,
     /// By app and user.
-    users: BTreeMap<(String, String), Naive>,
-    sessions: BTreeMap<SessionKey, Kept>,
+    users: BTreeMap<(String, String), ValueTexts>,
+    sessions: BTreeMap<SessionKey, ModelSession>,
     /// The number of commits, and the last commit that wrote each key, by owner and key.
     clock: u64,
     written: BTreeMap<(String, String), u64>,
     /// Copies of sessions, each with the commit after which it was read and the keys that it has written since.
-    copies: BTreeMap<SessionKey, Copy>,
+    copies: BTreeMap<SessionKey, SessionCopy>,
 }
 
-struct Copy {
+struct SessionCopy {
     session: Session,
     life: u64,
     read: u64,
@@ -38,8 +35,8 @@ struct Copy {
 }
 
 #[derive(Default)]
-struct Kept {
-    state: Naive,
+struct ModelSession {
+    state: ValueTexts,
     /// The id and the changes of each event, without `temp:` keys.
     events: Vec<(String, StateDelta)>,
     /// The changes of each event as they were sent, with operations in them.
@@ -50,49 +47,50 @@ struct Kept {
 }
 
 /// The app, the user and the session. There are few of each, so that calls often concern the same session.
-type Place = (usize, usize, usize);
+type SessionIndex = (usize, usize, usize);
 
 #[derive(Clone, Debug)]
-enum Call {
-    Create(Place, Vec<(String, Value)>),
-    Append(Place, Changes, u32),
-    Operate(Place, Deeds),
-    PutOperations(Place, Deeds),
+enum StoreCall {
+    Create(SessionIndex, Vec<(String, Value)>),
+    Append(SessionIndex, Changes, u32),
+    Operate(SessionIndex, Deeds),
+    PutOperations(SessionIndex, Deeds),
     /// Reads a copy, on which later appends are made.
-    Read(Place),
-    Late(Place, Deeds, ConflictMode),
-    Retry(Place),
-    PutUser(Place, Changes),
-    PutApp(Place, Changes),
-    Delete(Place),
-    DeleteUser(Place),
+    Read(SessionIndex),
+    Late(SessionIndex, Deeds, ConflictMode),
+    Retry(SessionIndex),
+    PutUser(SessionIndex, Changes),
+    PutApp(SessionIndex, Changes),
+    Delete(SessionIndex),
+    DeleteUser(SessionIndex),
 }
 
-fn call() -> impl Strategy<Value = Call> {
+fn call() -> impl Strategy<Value = StoreCall> {
     let place = || (0..2_usize, 0..2_usize, 0..2_usize);
     let state = prop::collection::vec((crate::generate::key(), value()), 0..4);
     prop_oneof![
-        4 => (place(), state).prop_map(|(place, state)| Call::Create(place, state)),
-        8 => (place(), changes(), 0..1000_u32).prop_map(|(place, changes, time)| Call::Append(place, changes, time)),
-        6 => (place(), deeds()).prop_map(|(place, deeds)| Call::Operate(place, deeds)),
-        2 => (place(), deeds()).prop_map(|(place, deeds)| Call::PutOperations(place, deeds)),
-        2 => place().prop_map(Call::Read),
+        4 => (place(), state).prop_map(|(place, state)| StoreCall::Create(place, state)),
+        8 => (place(), changes(), 0..1000_u32)
+            .prop_map(|(place, changes, time)| StoreCall::Append(place, changes, time)),
+        6 => (place(), deeds()).prop_map(|(place, deeds)| StoreCall::Operate(place, deeds)),
+        2 => (place(), deeds()).prop_map(|(place, deeds)| StoreCall::PutOperations(place, deeds)),
+        2 => place().prop_map(StoreCall::Read),
         4 => (place(), deeds(), prop::sample::select(vec![
             ConflictMode::ByKey, ConflictMode::ByKey, ConflictMode::BySession, ConflictMode::Merge,
-        ])).prop_map(|(place, deeds, mode)| Call::Late(place, deeds, mode)),
-        1 => place().prop_map(Call::Retry),
-        2 => (place(), changes()).prop_map(|(place, changes)| Call::PutUser(place, changes)),
-        1 => (place(), changes()).prop_map(|(place, changes)| Call::PutApp(place, changes)),
-        1 => place().prop_map(Call::Delete),
-        1 => place().prop_map(Call::DeleteUser),
+        ])).prop_map(|(place, deeds, mode)| StoreCall::Late(place, deeds, mode)),
+        1 => place().prop_map(StoreCall::Retry),
+        2 => (place(), changes()).prop_map(|(place, changes)| StoreCall::PutUser(place, changes)),
+        1 => (place(), changes()).prop_map(|(place, changes)| StoreCall::PutApp(place, changes)),
+        1 => place().prop_map(StoreCall::Delete),
+        1 => place().prop_map(StoreCall::DeleteUser),
     ]
 }
 
-fn key((app, user, session): Place) -> SessionKey {
+fn key((app, user, session): SessionIndex) -> SessionKey {
     SessionKey::new(["shop", "Shop"][app], ["alice", ""][user], ["s", "S"][session]).unwrap()
 }
 
-fn set(naive: &mut Naive, name: &str, value: Option<&Value>) {
+fn set(naive: &mut ValueTexts, name: &str, value: Option<&Value>) {
     match value {
         Some(value) => naive.insert(name.to_owned(), value.to_string()),
         None => naive.remove(name),
@@ -109,17 +107,17 @@ fn of(key: &SessionKey, name: &str) -> (String, String) {
     (owner, name.to_owned())
 }
 
-impl Model {
+impl StoreModel {
     /// The value of a key as a session sees it.
     fn get(&self, key: &SessionKey, name: &str) -> Option<Value> {
         self.merged(key).get(name).map(|text| serde_json::from_str(text).unwrap())
     }
 
-    fn app(&mut self, key: &SessionKey) -> &mut Naive {
+    fn app(&mut self, key: &SessionKey) -> &mut ValueTexts {
         self.apps.entry(key.app_name().to_owned()).or_default()
     }
 
-    fn user(&mut self, key: &SessionKey) -> &mut Naive {
+    fn user(&mut self, key: &SessionKey) -> &mut ValueTexts {
         self.users.entry((key.app_name().to_owned(), key.user_id().to_owned())).or_default()
     }
 
@@ -135,11 +133,11 @@ impl Model {
     }
 
     /// Makes a call on the store and on the model.
-    async fn call(&mut self, store: &Store, call: Call, count: usize) {
+    async fn call(&mut self, store: &Store, call: StoreCall, count: usize) {
         let sessions = &store.sessions;
         self.clock += 1;
         match call {
-            Call::Create(place, state) => {
+            StoreCall::Create(place, state) => {
                 let key = key(place);
                 let map: Map<String, Value> = state.into_iter().collect();
                 let config = CreateSessionConfig::default().with_session_id(key.session_id()).with_state(map.clone());
@@ -149,10 +147,10 @@ impl Model {
                     return;
                 }
                 let time = created.unwrap().last_update_time();
-                self.sessions.insert(key.clone(), Kept { time, life: self.clock, ..Kept::default() });
+                self.sessions.insert(key.clone(), ModelSession { time, life: self.clock, ..ModelSession::default() });
                 map.iter().for_each(|(name, value)| self.change(&key, name, Some(value)));
             }
-            Call::Append(place, changes, time) => {
+            StoreCall::Append(place, changes, time) => {
                 let (key, id, time) = (key(place), format!("e{count}"), f64::from(time) / 8.0);
                 let delta = delta(&changes);
                 let event = Event::new("agent").with_id(&id).with_timestamp(time).with_state_delta(delta.clone());
@@ -173,16 +171,16 @@ impl Model {
                     self.change(&key, name, change.value());
                 }
             }
-            Call::Operate(place, deeds) => self.operate(store, key(place), deeds, count, None).await,
-            Call::Late(place, deeds, mode) => self.operate(store, key(place), deeds, count, Some(mode)).await,
-            Call::Read(place) => {
+            StoreCall::Operate(place, deeds) => self.operate(store, key(place), deeds, count, None).await,
+            StoreCall::Late(place, deeds, mode) => self.operate(store, key(place), deeds, count, Some(mode)).await,
+            StoreCall::Read(place) => {
                 let key = key(place);
                 if let Some(session) = sessions.get_session(&key, &GetSessionConfig::default()).await.unwrap() {
                     let (life, own) = (self.sessions[&key].life, BTreeMap::new());
-                    self.copies.insert(key, Copy { session, life, read: self.clock, own });
+                    self.copies.insert(key, SessionCopy { session, life, read: self.clock, own });
                 }
             }
-            Call::PutOperations(place, deeds) => {
+            StoreCall::PutOperations(place, deeds) => {
                 let (key, Ok(delta)) = (key(place), delta_of(&deeds)) else { return };
                 let owner = StateOwner::user(key.app_name(), key.user_id()).unwrap();
                 let put = sessions.put_state(&owner, delta, "model".into()).await;
@@ -197,7 +195,7 @@ impl Model {
                     }
                 }
             }
-            Call::Retry(place) => {
+            StoreCall::Retry(place) => {
                 let key = key(place);
                 let Some(kept) = self.sessions.get(&key).filter(|kept| !kept.events.is_empty()) else {
                     return;
@@ -211,7 +209,7 @@ impl Model {
                 let committed = sessions.append(&key, event, AppendOptions::default()).await.unwrap();
                 assert_eq!((committed.outcome, &committed.event), (Outcome::Replayed, stored));
             }
-            Call::PutUser(place, changes) => {
+            StoreCall::PutUser(place, changes) => {
                 let (key, delta) = (key(place), delta(&changes));
                 let owner = StateOwner::user(key.app_name(), key.user_id()).unwrap();
                 sessions.put_state(&owner, delta.clone(), "model".into()).await.unwrap();
@@ -219,7 +217,7 @@ impl Model {
                     self.change(&key, &format!("user:{name}"), change.value());
                 }
             }
-            Call::PutApp(place, changes) => {
+            StoreCall::PutApp(place, changes) => {
                 let (key, delta) = (key(place), delta(&changes));
                 let owner = StateOwner::app(key.app_name()).unwrap();
                 sessions.put_state(&owner, delta.clone(), "model".into()).await.unwrap();
@@ -227,11 +225,11 @@ impl Model {
                     self.change(&key, &format!("app:{name}"), change.value());
                 }
             }
-            Call::Delete(place) => {
+            StoreCall::Delete(place) => {
                 sessions.delete_session(&key(place)).await.unwrap();
                 self.sessions.remove(&key(place));
             }
-            Call::DeleteUser(place) => {
+            StoreCall::DeleteUser(place) => {
                 let key = key(place);
                 sessions.delete_user(key.app_name(), key.user_id()).await.unwrap();
                 self.users.remove(&(key.app_name().to_owned(), key.user_id().to_owned()));
@@ -308,7 +306,7 @@ impl Model {
     }
 
     /// Returns the expected merged state of a session.
-    fn merged(&self, key: &SessionKey) -> Naive {
+    fn merged(&self, key: &SessionKey) -> ValueTexts {
         let app = self.apps.get(key.app_name()).into_iter().flatten();
         let user = self.users.get(&(key.app_name().to_owned(), key.user_id().to_owned())).into_iter().flatten();
         let own = self.sessions[key].state.clone();
@@ -342,12 +340,12 @@ impl Model {
         }
     }
 
-    async fn compare_shared(&self, store: &Store, owner: StateOwner, naive: Option<&Naive>) {
+    async fn compare_shared(&self, store: &Store, owner: StateOwner, naive: Option<&ValueTexts>) {
         let naive = naive.cloned().unwrap_or_default();
         let state = store.sessions.get_state(&owner).await.unwrap();
         assert_eq!(texts(state), naive, "the state of {owner:?}");
         let log = store.sessions.list_state_changes(&owner, &ChangeQuery::After(0), usize::MAX).await.unwrap();
-        let mut folded = Naive::new();
+        let mut folded = ValueTexts::new();
         log.iter().for_each(|change| set(&mut folded, &change.name, change.value.as_ref()));
         assert_eq!(folded, naive, "the fold of the log of {owner:?}");
     }
@@ -367,13 +365,13 @@ impl Model {
     }
 }
 
-fn texts(map: Map<String, Value>) -> Naive {
+fn texts(map: Map<String, Value>) -> ValueTexts {
     map.into_iter().map(|(key, value)| (key, value.to_string())).collect()
 }
 
 /// Plays the calls on a fresh store and on a model of it.
-async fn play(store: Store, calls: Vec<Call>) {
-    let mut model = Model::default();
+async fn play(store: Store, calls: Vec<StoreCall>) {
+    let mut model = StoreModel::default();
     for (count, call) in calls.into_iter().enumerate() {
         model.call(&store, call, count).await;
         model.compare(&store).await;

@@ -132,7 +132,7 @@ fn operations_have_no_json_and_say_so() {
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
-struct Count {
+struct CountArgs {
     by: i64,
     #[serde(default)]
     fail: Option<String>,
@@ -140,7 +140,7 @@ struct Count {
 
 /// A tool that counts, and returns what it sees afterwards.
 fn count_tool() -> FunctionTool {
-    FunctionTool::new("count", "Counts.", |args: Count, context: ToolContext| async move {
+    FunctionTool::new("count", "Counts.", |args: CountArgs, context: ToolContext| async move {
         let state = context.state();
         state.increment("user:n", args.by)?;
         state.append("list", args.by)?;

@@ -7,13 +7,10 @@ use scratchbook::state::{Change, State, extract_state_delta, fold};
 use scratchbook::{Scope, StateDelta, StateMap};
 use serde_json::{Map, Value};
 
-use crate::generate::{Changes, cases, changes, delta, key, value};
-
-/// Values as text, by key, so that they are compared exactly.
-type Naive = BTreeMap<String, String>;
+use crate::generate::{Changes, ValueTexts, cases, changes, delta, key, value};
 
 #[derive(Clone, Debug)]
-enum Step {
+enum OverlayStep {
     Set(String, Value),
     SetDefault(String, Value),
     Remove(String),
@@ -22,18 +19,18 @@ enum Step {
     Commit,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = OverlayStep> {
     prop_oneof![
-        4 => (key(), value()).prop_map(|(key, value)| Step::Set(key, value)),
-        1 => (key(), value()).prop_map(|(key, value)| Step::SetDefault(key, value)),
-        3 => key().prop_map(Step::Remove),
-        2 => changes().prop_map(Step::Update),
-        1 => Just(Step::Discard),
-        1 => Just(Step::Commit),
+        4 => (key(), value()).prop_map(|(key, value)| OverlayStep::Set(key, value)),
+        1 => (key(), value()).prop_map(|(key, value)| OverlayStep::SetDefault(key, value)),
+        3 => key().prop_map(OverlayStep::Remove),
+        2 => changes().prop_map(OverlayStep::Update),
+        1 => Just(OverlayStep::Discard),
+        1 => Just(OverlayStep::Commit),
     ]
 }
 
-fn change(naive: &mut Naive, changes: &Changes) {
+fn change(naive: &mut ValueTexts, changes: &Changes) {
     for (key, value) in changes {
         match value {
             Some(value) => naive.insert(key.clone(), value.to_string()),
@@ -42,7 +39,7 @@ fn change(naive: &mut Naive, changes: &Changes) {
     }
 }
 
-fn texts(map: &Map<String, Value>) -> Naive {
+fn texts(map: &Map<String, Value>) -> ValueTexts {
     map.iter().map(|(key, value)| (key.clone(), value.to_string())).collect()
 }
 
@@ -55,39 +52,39 @@ proptest! {
         steps in prop::collection::vec(step(), 0..20),
         asked in prop::collection::vec(key(), 5),
     ) {
-        let mut committed = Naive::new();
+        let mut committed = ValueTexts::new();
         change(&mut committed, &start);
         let value: StateMap = fold(Map::new(), [&delta(&start)]).into();
         let mut state = State::new(value, StateDelta::new());
         let (mut seen, mut dirty) = (committed.clone(), false);
         for step in steps {
             match step {
-                Step::Set(key, value) => {
+                OverlayStep::Set(key, value) => {
                     state.set(key.as_str(), &value).unwrap();
                     change(&mut seen, &vec![(key, Some(value))]);
                     dirty = true;
                 }
-                Step::SetDefault(key, value) => {
+                OverlayStep::SetDefault(key, value) => {
                     let found = state.set_default(&key, &value).unwrap();
                     dirty |= !seen.contains_key(&key);
                     let expected = seen.entry(key).or_insert_with(|| value.to_string());
                     prop_assert_eq!(&found.to_string(), &*expected);
                 }
-                Step::Remove(key) => {
+                OverlayStep::Remove(key) => {
                     state.remove(key.as_str()).unwrap();
                     seen.remove(&key);
                     dirty = true;
                 }
-                Step::Update(changes) => {
+                OverlayStep::Update(changes) => {
                     state.update(delta(&changes)).unwrap();
                     change(&mut seen, &changes);
                     dirty |= !changes.is_empty();
                 }
-                Step::Discard => {
+                OverlayStep::Discard => {
                     state.discard();
                     (seen, dirty) = (committed.clone(), false);
                 }
-                Step::Commit => {
+                OverlayStep::Commit => {
                     state.commit();
                     (committed, dirty) = (seen.clone(), false);
                 }

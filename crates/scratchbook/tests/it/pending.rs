@@ -13,11 +13,9 @@ use scratchbook::content::Part;
 use scratchbook::event::EventActions;
 use scratchbook::model::{LlmResponse, ScriptedLlm};
 use scratchbook::{Agent, Content, InMemorySessionService, LlmAgent, RunRequest, Runner, StateDelta, Store};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::runner::{app, run, runner, stored};
-
-type Args = Map<String, Value>;
+use crate::runner::{ToolArgs, app, run, runner, stored};
 
 async fn wait(milliseconds: u64) {
     tokio::time::sleep(Duration::from_millis(milliseconds)).await;
@@ -72,7 +70,7 @@ fn copies(name: &str, from: &'static str, to: &'static str) -> LlmAgent {
 
 /// A tool that writes after one pause and answers after another.
 fn writer(name: &'static str, before: u64, between: u64) -> FunctionTool {
-    FunctionTool::new(name, "Writes.", move |_: Args, context: ToolContext| async move {
+    FunctionTool::new(name, "Writes.", move |_: ToolArgs, context: ToolContext| async move {
         wait(before).await;
         context.state().set("who", name)?;
         context.state().set("temp:who", name)?;
@@ -109,7 +107,7 @@ async fn of_parallel_calls_the_later_in_call_order_wins_also_beside_a_long_runni
 async fn of_parallel_calls_the_later_in_call_order_wins_a_temp_key_also_beside_a_long_running_one_without_an_answer() {
     for (calls, winner) in [(["later", "plain"], "plain"), (["plain", "later"], "later")] {
         for waits in [0, 10] {
-            let later = FunctionTool::new("later", "Waits.", move |_: Args, context: ToolContext| async move {
+            let later = FunctionTool::new("later", "Waits.", move |_: ToolArgs, context: ToolContext| async move {
                 wait(waits).await;
                 context.state().set("temp:who", "later")?;
                 Ok(())
@@ -144,7 +142,7 @@ async fn of_parallel_calls_that_have_returned_others_see_what_will_be_committed(
     let seen: Arc<Mutex<Vec<Value>>> = Arc::default();
     let kept = Arc::clone(&seen);
     // The first call writes last. The third reads the state when the other two have returned.
-    let looks = FunctionTool::new("third", "Looks.", move |_: Args, context: ToolContext| {
+    let looks = FunctionTool::new("third", "Looks.", move |_: ToolArgs, context: ToolContext| {
         let kept = Arc::clone(&kept);
         async move {
             wait(30).await;
@@ -166,7 +164,7 @@ async fn of_parallel_calls_that_have_returned_others_see_what_will_be_committed(
 }
 
 fn saver(name: &'static str, before: u64) -> FunctionTool {
-    FunctionTool::new(name, "Saves.", move |_: Args, context: ToolContext| async move {
+    FunctionTool::new(name, "Saves.", move |_: ToolArgs, context: ToolContext| async move {
         wait(before).await;
         Ok(json!({"version": context.save_artifact("note.txt", Part::text(name)).await?}))
     })

@@ -7,12 +7,12 @@ use futures_util::TryStreamExt;
 use scratchbook::agent::{FunctionAgent, InvocationContext, LoggingPlugin, RunConfig, ToolCall};
 use scratchbook::model::{LlmRequest, ScriptedLlm};
 use scratchbook::prelude::*;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::logged::Log;
+use crate::logged::LoggedFields;
+use crate::runner::ToolArgs;
 
 type Notes = Arc<Mutex<Vec<String>>>;
-type Args = Map<String, Value>;
 
 /// A plugin that records every call, and fails in one kind of callback.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ impl Plugin for Noting {
 }
 
 fn failing_tool() -> FunctionTool {
-    FunctionTool::new("act", "Fails.", |_: Args, context: ToolContext| async move {
+    FunctionTool::new("act", "Fails.", |_: ToolArgs, context: ToolContext| async move {
         context.state().set("written", true)?;
         context.state().set("temp:written", true)?;
         context.escalate();
@@ -225,7 +225,7 @@ async fn an_error_of_a_plugin_names_it_and_ends_the_run_except_around_a_tool() {
     }
     for kind in ["before_tool", "after_tool"] {
         let notes = Notes::default();
-        let tool = FunctionTool::new("act", "Acts.", |_: Args, _| async { Ok(()) });
+        let tool = FunctionTool::new("act", "Acts.", |_: ToolArgs, _| async { Ok(()) });
         let agent = LlmAgent::builder("root").model(calls_once()).tool(tool).build().unwrap();
         let (events, outcome) = run_with(agent, vec![Noting::failing("a", &notes, kind)]).await;
         outcome.unwrap();
@@ -396,7 +396,7 @@ impl Plugin for Writing {
 
 #[tokio::test]
 async fn the_state_rules_hold_for_what_plugins_write_around_calls() {
-    let tool = FunctionTool::new("act", "Acts.", |args: Args, context: ToolContext| async move {
+    let tool = FunctionTool::new("act", "Acts.", |args: ToolArgs, context: ToolContext| async move {
         context.state().set(format!("tool {}", args["k"]), true)?;
         match args["k"] == 3 {
             true => Ok(json!("ok")),
@@ -423,7 +423,7 @@ async fn the_state_rules_hold_for_what_plugins_write_around_calls() {
 async fn a_failed_tool_can_no_longer_write_while_callbacks_answer_for_it() {
     let late: Arc<Mutex<Option<ToolContext>>> = Arc::default();
     let kept = Arc::clone(&late);
-    let tool = FunctionTool::new("act", "Fails.", move |_: Args, context: ToolContext| {
+    let tool = FunctionTool::new("act", "Fails.", move |_: ToolArgs, context: ToolContext| {
         *kept.lock().unwrap() = Some(context);
         async { Err::<(), _>(Error::internal("no")) }
     });
@@ -446,7 +446,7 @@ async fn a_failed_tool_can_no_longer_write_while_callbacks_answer_for_it() {
 
 #[tokio::test]
 async fn the_writes_of_calls_keep_their_order_if_callbacks_answer_for_one_of_them() {
-    let tool = FunctionTool::new("act", "Acts.", |args: Args, context: ToolContext| async move {
+    let tool = FunctionTool::new("act", "Acts.", |args: ToolArgs, context: ToolContext| async move {
         context.state().set("k", &args["k"])?;
         match args["k"] == 1 {
             true => Err(Error::internal("no")),
@@ -471,7 +471,7 @@ async fn the_writes_of_calls_keep_their_order_if_callbacks_answer_for_one_of_the
 
 #[tokio::test]
 async fn callbacks_hear_of_a_tool_that_panics() {
-    let tool = FunctionTool::new("act", "Panics.", |_: Args, _| async {
+    let tool = FunctionTool::new("act", "Panics.", |_: ToolArgs, _| async {
         assert!(std::hint::black_box(false), "a bug");
         Ok(())
     });
@@ -517,9 +517,9 @@ async fn a_callbacks_actions_are_in_its_event() {
 
 #[tokio::test]
 async fn the_logging_plugin_logs_no_values_texts_or_messages() {
-    let log = Log::default();
+    let log = LoggedFields::default();
     let guard = tracing::subscriber::set_default(log.clone());
-    let tool = FunctionTool::new("act", "Fails.", |args: Args, context: ToolContext| async move {
+    let tool = FunctionTool::new("act", "Fails.", |args: ToolArgs, context: ToolContext| async move {
         context.state().set("user:pin", &args["pin"])?;
         match args["pin"] == "hush-4" {
             true => Ok(json!("hush-1")),

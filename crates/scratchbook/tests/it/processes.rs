@@ -8,14 +8,14 @@ use scratchbook::SessionService;
 use serde_json::json;
 
 use crate::counting::{self, PROCESSES};
-use crate::database::{self, Database};
+use crate::database::{self, DatabaseFile};
 use crate::unique;
 
 const WRITER: &str = "SCRATCHBOOK_TEST_WRITER";
 
 #[tokio::test]
 async fn eight_writers_in_four_processes_keep_all_of_a_hundred_keys() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open().await;
     let session = database::create(&service, "shared", json!({})).await;
     let children = start(|| database.child("processes::a_child_writes_its_keys"));
@@ -50,7 +50,7 @@ async fn a_child_writes_its_keys() {
 
 #[tokio::test]
 async fn eight_writers_in_four_processes_count_to_exactly_a_thousand() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open().await;
     counting::begin(&service).await;
     let children = start(|| database.child("processes::a_child_counts"));
@@ -70,7 +70,7 @@ async fn a_child_counts() {
 
 #[tokio::test]
 async fn sixteen_in_four_processes_want_one_id_of_an_app_and_one_gets_it() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open().await;
     let children = start(|| database.child("processes::a_child_wants_ids"));
     for child in children {
@@ -90,7 +90,7 @@ async fn a_child_wants_ids() {
 /// `SCRATCHBOOK_SATURATED_SECONDS` sets the duration.
 #[tokio::test]
 async fn four_saturated_processes_wait_less_than_a_second_for_each_other() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open().await;
     database::create(&service, "shared", json!({})).await;
     let children = start(|| database.child("processes::a_child_saturates_the_file"));
@@ -141,7 +141,7 @@ async fn a_child_saturates_the_file() {
 /// `SCRATCHBOOK_OPEN_ROUNDS` sets the number of rounds.
 #[tokio::test]
 async fn a_fresh_file_may_be_opened_by_many_at_once() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     for child in start(|| database.child("processes::a_child_opens_fresh_files")) {
         finish(child);
     }

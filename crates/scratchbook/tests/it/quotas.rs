@@ -62,14 +62,14 @@ async fn sqlite() -> (Store, TempDir) {
 }
 
 #[cfg(feature = "mysql")]
-async fn mariadb() -> (Store, crate::mariadb::server::Database) {
-    let database = crate::mariadb::server::Database::emptied().await;
+async fn mariadb() -> (Store, crate::mariadb::server::TestDatabase) {
+    let database = crate::mariadb::server::TestDatabase::emptied().await;
     (connect(&format!("{}?{QUOTAS}", database.uri())).await.unwrap(), database)
 }
 
 #[cfg(feature = "postgres")]
-async fn postgres() -> (Store, crate::postgres::server::Schema) {
-    let schema = crate::postgres::server::Schema::new();
+async fn postgres() -> (Store, crate::postgres::server::TestSchema) {
+    let schema = crate::postgres::server::TestSchema::new();
     (connect(&schema.uri(&format!("&pool_size=4&{QUOTAS}"))).await.unwrap(), schema)
 }
 
@@ -297,7 +297,7 @@ async fn uncounted<T>(store: (Store, T), lose: impl AsyncFnOnce(&T)) {
 
 #[tokio::test]
 async fn pruning_counts_on_sqlite_what_an_older_program_did_not() {
-    let database = crate::database::Database::new();
+    let database = crate::database::DatabaseFile::new();
     let uri = format!("sqlite://{}", database.path.display());
     uncounted((connect(&uri).await.unwrap(), database), async |database| {
         database.sql("UPDATE sessions SET bytes = 0");

@@ -91,9 +91,9 @@ fn runner(agent: impl Agent) -> Runner {
 }
 
 /// Replaces ids and times with names, in the order of their occurrence.
-struct Names(HashMap<String, String>);
+struct PlaceholderNames(HashMap<String, String>);
 
-impl Names {
+impl PlaceholderNames {
     fn put(&mut self, value: &mut Value) {
         match value {
             Value::Object(map) => {
@@ -117,7 +117,7 @@ impl Names {
 }
 
 fn named(events: Vec<Value>) -> Vec<String> {
-    let mut names = Names(HashMap::new());
+    let mut names = PlaceholderNames(HashMap::new());
     let named = events.into_iter().map(|mut event| {
         names.put(&mut event);
         event.to_string()

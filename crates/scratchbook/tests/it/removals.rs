@@ -20,9 +20,9 @@ pub(crate) const DAY: u64 = 24 * 3600;
 
 /// The clock of the machine, put forward by some days.
 #[derive(Debug, Default)]
-pub(crate) struct Later(pub(crate) AtomicU64);
+pub(crate) struct LaterClock(pub(crate) AtomicU64);
 
-impl Environment for Later {
+impl Environment for LaterClock {
     fn now(&self) -> f64 {
         SystemEnvironment.now() + self.0.load(Ordering::Relaxed) as f64
     }
@@ -43,7 +43,10 @@ async fn page(sessions: &dyn SessionService, start: FeedStart, limit: usize) -> 
     (kinds.collect(), page.cursor)
 }
 
-async fn removals_go_with_time_and_those_who_missed_them_are_told(sessions: Arc<dyn SessionService>, clock: &Later) {
+async fn removals_go_with_time_and_those_who_missed_them_are_told(
+    sessions: Arc<dyn SessionService>,
+    clock: &LaterClock,
+) {
     let sessions = &*sessions;
     let create = async |id: &str| {
         let config = CreateSessionConfig::default().with_session_id(id).with_state(json!({"a": 1}));
@@ -95,7 +98,7 @@ async fn removals_go_with_time_and_those_who_missed_them_are_told(sessions: Arc<
     }
 }
 
-async fn who_began_before_removals_go_reads_on(sessions: Arc<dyn SessionService>, clock: &Later) {
+async fn who_began_before_removals_go_reads_on(sessions: Arc<dyn SessionService>, clock: &LaterClock) {
     let sessions = &*sessions;
     let key = |id: &str| SessionKey::new("app", "alice", id).unwrap();
     for id in ["goes", "stays"] {
@@ -128,7 +131,7 @@ async fn who_began_before_removals_go_reads_on(sessions: Arc<dyn SessionService>
     assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
 }
 
-async fn one_call_lets_all_old_removals_go(sessions: Arc<dyn SessionService>, clock: &Later) {
+async fn one_call_lets_all_old_removals_go(sessions: Arc<dyn SessionService>, clock: &LaterClock) {
     let remove = async |n: usize| {
         let (id, user) = (format!("s{n}"), format!("user{}", n % 3));
         let config = CreateSessionConfig::default().with_session_id(&id);
@@ -180,14 +183,14 @@ macro_rules! on_every_store {
 
             #[tokio::test]
             async fn in_memory() {
-                let clock = Arc::new(Later::default());
+                let clock = Arc::new(LaterClock::default());
                 let sessions = InMemorySessionService::with_environment(Arc::clone(&clock) as Arc<dyn Environment>);
                 super::$promise(Arc::new(sessions), &clock).await;
             }
 
             #[tokio::test]
             async fn on_sqlite() {
-                let (clock, folder) = (Arc::new(Later::default()), tempfile::tempdir().unwrap());
+                let (clock, folder) = (Arc::new(LaterClock::default()), tempfile::tempdir().unwrap());
                 let options = SqliteOptions::default().with_environment(Arc::clone(&clock) as Arc<dyn Environment>);
                 let sessions = SqliteSessionService::open(folder.path().join("a.db"), options).await.unwrap();
                 super::$promise(Arc::new(sessions), &clock).await;
@@ -196,7 +199,7 @@ macro_rules! on_every_store {
             #[cfg(feature = "postgres")]
             #[tokio::test]
             async fn on_postgres() {
-                let schema = crate::postgres::server::Schema::new();
+                let schema = crate::postgres::server::TestSchema::new();
                 let (sessions, clock) = postgres(&schema).await;
                 super::$promise(Arc::new(sessions), &clock).await;
             }
@@ -204,7 +207,8 @@ macro_rules! on_every_store {
             #[cfg(feature = "mysql")]
             #[tokio::test]
             async fn on_mariadb() {
-                let (clock, database) = (Arc::new(Later::default()), crate::mariadb::server::Database::emptied().await);
+                let clock = Arc::new(LaterClock::default());
+                let database = crate::mariadb::server::TestDatabase::emptied().await;
                 let options = scratchbook::store::DatabaseOptions::default();
                 let options = options.with_environment(Arc::clone(&clock) as Arc<dyn Environment>);
                 let sessions = scratchbook::store::MySqlSessionService::open(&database.uri(), options).await.unwrap();
@@ -222,9 +226,9 @@ on_every_store! {
 
 #[cfg(feature = "postgres")]
 async fn postgres(
-    schema: &crate::postgres::server::Schema,
-) -> (scratchbook::store::PostgresSessionService, Arc<Later>) {
-    let clock = Arc::new(Later::default());
+    schema: &crate::postgres::server::TestSchema,
+) -> (scratchbook::store::PostgresSessionService, Arc<LaterClock>) {
+    let clock = Arc::new(LaterClock::default());
     let mut options =
         scratchbook::store::DatabaseOptions::default().with_environment(Arc::clone(&clock) as Arc<dyn Environment>);
     options.schema = Some(schema.name().to_owned());
@@ -234,7 +238,7 @@ async fn postgres(
 #[cfg(feature = "postgres")]
 #[tokio::test]
 async fn a_removal_that_was_slow_to_commit_is_not_missed_in_silence() {
-    let schema = crate::postgres::server::Schema::new();
+    let schema = crate::postgres::server::TestSchema::new();
     let (sessions, clock) = postgres(&schema).await;
     let create = async |id: &str| {
         let config = CreateSessionConfig::default().with_session_id(id);
@@ -268,7 +272,7 @@ async fn a_removal_that_was_slow_to_commit_is_not_missed_in_silence() {
 
 #[tokio::test]
 async fn a_write_over_its_quota_lets_no_removals_go() {
-    let (clock, folder) = (Arc::new(Later::default()), tempfile::tempdir().unwrap());
+    let (clock, folder) = (Arc::new(LaterClock::default()), tempfile::tempdir().unwrap());
     let options = SqliteOptions::default().with_environment(Arc::clone(&clock) as Arc<dyn Environment>);
     let options = options.with_limits(Limits::default().with_user_sessions(1));
     let sessions = SqliteSessionService::open(folder.path().join("a.db"), options).await.unwrap();
@@ -297,7 +301,7 @@ async fn two_services_on_one_file_are_followed_to_an_exact_copy() {
 #[cfg(feature = "postgres")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn two_services_on_one_schema_are_followed_to_an_exact_copy() {
-    let schema = crate::postgres::server::Schema::new();
+    let schema = crate::postgres::server::TestSchema::new();
     let stores = [schema.open().await, schema.open().await].map(|service| Store::new(Arc::new(service)));
     conformance::many_writers_are_followed(&stores).await;
 }
@@ -305,7 +309,7 @@ async fn two_services_on_one_schema_are_followed_to_an_exact_copy() {
 #[cfg(feature = "mysql")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn two_services_on_one_mariadb_are_followed_to_an_exact_copy() {
-    let database = crate::mariadb::server::Database::emptied().await;
+    let database = crate::mariadb::server::TestDatabase::emptied().await;
     let mut stores = Vec::new();
     for _ in 0..2 {
         let service = scratchbook::store::MySqlSessionService::connect(&database.uri()).await.unwrap();

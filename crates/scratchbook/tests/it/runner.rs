@@ -10,7 +10,10 @@ use scratchbook::{
     AppendOptions, CreateSessionConfig, Error, ErrorKind, Event, GetSessionConfig, InMemorySessionService, LlmAgent,
     RunRequest, Runner, Session, SessionKey, SessionService, StateDelta,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+
+/// The arguments of a tool, which are not read into a type.
+pub(crate) type ToolArgs = Map<String, Value>;
 
 pub(crate) fn app() -> Arc<InMemorySessionService> {
     Arc::new(InMemorySessionService::new())
@@ -100,7 +103,7 @@ pub(crate) fn own_instruction(request: &scratchbook::model::LlmRequest) -> &str 
     told.split_once("\n\nYou are an agent. Your internal name is ").unwrap().0
 }
 
-pub(crate) fn metadata(state: Value) -> serde_json::Map<String, Value> {
+pub(crate) fn metadata(state: Value) -> Map<String, Value> {
     state.as_object().unwrap().clone()
 }
 
@@ -142,8 +145,7 @@ fn parts(parts: &[Value]) -> scratchbook::Content {
 #[tokio::test]
 async fn a_message_that_answers_a_call_goes_on_with_the_run_of_the_call() {
     let ask = || LlmResponse::call("ask", json!({}));
-    let tool =
-        scratchbook::agent::FunctionTool::new("ask", "Asks.", |_: serde_json::Map<String, Value>, _| async { Ok(()) });
+    let tool = scratchbook::agent::FunctionTool::new("ask", "Asks.", |_: ToolArgs, _| async { Ok(()) });
     let model = ScriptedLlm::new([ask(), ask(), "Thanks.".into()]);
     let runner = runner(LlmAgent::builder("agent").model(model).tool(tool.long_running()).build().unwrap());
     let mut asked = Vec::new();

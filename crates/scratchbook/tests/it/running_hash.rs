@@ -14,7 +14,7 @@ trait Tables {
     async fn run(&self, statement: &str);
 }
 
-impl Tables for crate::database::Database {
+impl Tables for crate::database::DatabaseFile {
     fn uri(&self) -> String {
         format!("sqlite://{}", self.path.display())
     }
@@ -25,7 +25,7 @@ impl Tables for crate::database::Database {
 }
 
 #[cfg(feature = "postgres")]
-impl Tables for crate::postgres::server::Schema {
+impl Tables for crate::postgres::server::TestSchema {
     fn uri(&self) -> String {
         self.uri("")
     }
@@ -36,7 +36,7 @@ impl Tables for crate::postgres::server::Schema {
 }
 
 #[cfg(feature = "mysql")]
-impl Tables for crate::mariadb::server::Database {
+impl Tables for crate::mariadb::server::TestDatabase {
     fn uri(&self) -> String {
         self.uri()
     }
@@ -51,7 +51,7 @@ macro_rules! tests_of_databases {
         mod sqlite {
             $(#[tokio::test]
             async fn $test() {
-                super::$test(&crate::database::Database::new()).await;
+                super::$test(&crate::database::DatabaseFile::new()).await;
             })*
         }
 
@@ -59,7 +59,7 @@ macro_rules! tests_of_databases {
         mod postgres {
             $(#[tokio::test]
             async fn $test() {
-                super::$test(&crate::postgres::server::Schema::new()).await;
+                super::$test(&crate::postgres::server::TestSchema::new()).await;
             })*
         }
 
@@ -67,7 +67,7 @@ macro_rules! tests_of_databases {
         mod mariadb {
             $(#[tokio::test]
             async fn $test() {
-                super::$test(&crate::mariadb::server::Database::new().await).await;
+                super::$test(&crate::mariadb::server::TestDatabase::new().await).await;
             })*
         }
     };

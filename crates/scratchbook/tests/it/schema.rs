@@ -386,23 +386,23 @@ fn fits(before: &BTreeMap<String, Value>, state: &BTreeMap<String, Value>) -> bo
 }
 
 #[derive(Clone, Debug)]
-enum Change {
+enum CheckedChange {
     Set(Value),
     Remove,
     Increment(i64),
     Append(i64),
 }
 
-fn delta() -> impl Strategy<Value = Vec<(String, Change)>> {
+fn delta() -> impl Strategy<Value = Vec<(String, CheckedChange)>> {
     let key =
         (prop::sample::select(vec!["", "user:", "app:"]), prop::sample::select(vec!["a", "b", "c", "d", "__adk"]));
     let value =
         prop_oneof![(0..12_i64).prop_map(Value::from), Just(json!("x")), Just(json!([1])), Just(json!([1, 2, 3]))];
     let change = prop_oneof![
-        4 => value.prop_map(Change::Set),
-        2 => Just(Change::Remove),
-        1 => (0..5_i64).prop_map(Change::Increment),
-        1 => (0..5_i64).prop_map(Change::Append),
+        4 => value.prop_map(CheckedChange::Set),
+        2 => Just(CheckedChange::Remove),
+        1 => (0..5_i64).prop_map(CheckedChange::Increment),
+        1 => (0..5_i64).prop_map(CheckedChange::Append),
     ];
     prop::collection::vec((key.prop_map(|(prefix, name)| format!("{prefix}{name}")), change), 1..4)
 }
@@ -431,10 +431,10 @@ proptest! {
                 for (key, change) in changes {
                     // Changes that cannot be combined are left out.
                     let _ = match change {
-                        Change::Set(value) => delta.set(key, value),
-                        Change::Remove => delta.remove(key),
-                        Change::Increment(by) => delta.increment(key, by),
-                        Change::Append(item) => delta.append(key, item),
+                        CheckedChange::Set(value) => delta.set(key, value),
+                        CheckedChange::Remove => delta.remove(key),
+                        CheckedChange::Increment(by) => delta.increment(key, by),
+                        CheckedChange::Append(item) => delta.append(key, item),
                     };
                 }
                 let before = state(&free, &key).await;

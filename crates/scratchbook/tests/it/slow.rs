@@ -15,13 +15,13 @@ use crate::runner::{app, run, session_with, stored};
 
 /// A store whose appends pause before they begin and after they are committed.
 #[derive(Debug)]
-struct Slow {
+struct SlowStore {
     store: Arc<dyn SessionService>,
     pause: Duration,
 }
 
 #[async_trait]
-impl SessionService for Slow {
+impl SessionService for SlowStore {
     forward_sessions!(self.store =>
         capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_state,
         list_feed, commits, update_session, prune, list_sessions, locate_session, delete_session, get_state,
@@ -37,10 +37,10 @@ impl SessionService for Slow {
 
 /// A store that commits each append, loses the answer, and retries.
 #[derive(Debug)]
-struct Twice(Arc<dyn SessionService>);
+struct RetryingStore(Arc<dyn SessionService>);
 
 #[async_trait]
-impl SessionService for Twice {
+impl SessionService for RetryingStore {
     forward_sessions!(self.0 =>
         capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_state,
         list_feed, commits, update_session, prune, list_sessions, locate_session, delete_session, get_state,
@@ -59,7 +59,7 @@ async fn a_run_goes_on_if_the_answers_to_its_appends_were_lost() {
         let events = [context.event().with_state_delta(delta.clone()), context.event().with_state_delta(delta)];
         futures_util::stream::iter(events.map(Ok))
     });
-    let runner = Runner::builder("app", agent, Twice(app())).auto_create_session().build().unwrap();
+    let runner = Runner::builder("app", agent, RetryingStore(app())).auto_create_session().build().unwrap();
     run(&runner, "hi").await.unwrap();
     let session = stored(&runner).await;
     assert_eq!((session.events().len(), session.state().get("n")), (3, Some(&json!(2))));
@@ -69,7 +69,7 @@ async fn a_run_goes_on_if_the_answers_to_its_appends_were_lost() {
 async fn a_call_that_misses_its_deadline_is_unavailable() {
     let service = app();
     let key = session_with(&service, json!({})).await;
-    let slow = Slow { store: service, pause: Duration::from_secs(5) };
+    let slow = SlowStore { store: service, pause: Duration::from_secs(5) };
     let hurried = WithDeadline::new(slow, Duration::from_millis(10));
     let error = hurried.append(&key, Event::new("a"), AppendOptions::default()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
@@ -84,7 +84,7 @@ async fn a_run_dropped_while_it_writes_finishes_that_write_before_the_next_begin
             .with("seen", seen)
             .map(|delta| context.event().with_state_delta(delta))])
     });
-    let slow = Slow { store: app(), pause: Duration::from_millis(40) };
+    let slow = SlowStore { store: app(), pause: Duration::from_millis(40) };
     let runner = Runner::builder("app", agent, slow).auto_create_session().build().unwrap();
     let mut events = runner.run("user", "s", "one");
     // The user's message takes 80 ms; after this, the append of the agent's event has begun.

@@ -86,14 +86,14 @@ pub(crate) async fn sqlite() -> (Store, TempDir) {
 
 /// Returns a store in its own database on the server that the tests share.
 #[cfg(feature = "mysql")]
-pub(crate) async fn mariadb() -> (Store, crate::mariadb::server::Database) {
-    let database = crate::mariadb::server::Database::emptied().await;
+pub(crate) async fn mariadb() -> (Store, crate::mariadb::server::TestDatabase) {
+    let database = crate::mariadb::server::TestDatabase::emptied().await;
     (connect(&database.uri()).await.unwrap(), database)
 }
 
 /// Returns a store in its own schema on the server that the tests share.
 #[cfg(feature = "postgres")]
-pub(crate) async fn postgres() -> (Store, crate::postgres::server::Schema) {
-    let schema = crate::postgres::server::Schema::new();
+pub(crate) async fn postgres() -> (Store, crate::postgres::server::TestSchema) {
+    let schema = crate::postgres::server::TestSchema::new();
     (connect(&schema.uri("&pool_size=4")).await.unwrap(), schema)
 }

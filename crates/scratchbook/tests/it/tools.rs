@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::runner::{app, run, runner, stored};
 
 #[derive(Deserialize, JsonSchema)]
-struct Add {
+struct AddArgs {
     /// What to add.
     item: String,
     #[serde(default)]
@@ -22,11 +22,11 @@ struct Add {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Nothing {}
+struct NoArgs {}
 
 /// A tool that adds an item, and returns which items of other calls it saw.
 fn add_tool() -> FunctionTool {
-    FunctionTool::new("add", "Adds an item.", |args: Add, context: ToolContext| async move {
+    FunctionTool::new("add", "Adds an item.", |args: AddArgs, context: ToolContext| async move {
         let state = context.state();
         state.set(format!("item:{}", args.item), true)?;
         state.set("last", &args.item)?;
@@ -157,7 +157,7 @@ async fn a_call_that_does_not_say_whom_to_hand_over_to_is_told_in_adks_words() {
 
 #[tokio::test]
 async fn what_a_long_running_tool_wrote_of_temp_keys_alone_makes_no_event_and_is_seen() {
-    let later = FunctionTool::new("later", "Answers later.", |_: Nothing, context: ToolContext| async move {
+    let later = FunctionTool::new("later", "Answers later.", |_: NoArgs, context: ToolContext| async move {
         context.state().set("temp:ticket", 7)?;
         Ok(())
     });
@@ -179,7 +179,7 @@ async fn what_a_long_running_tool_wrote_of_temp_keys_alone_makes_no_event_and_is
 
 #[tokio::test]
 async fn a_long_running_tools_writes_travel_in_an_event_of_their_own() {
-    let later = FunctionTool::new("later", "Answers later.", |_: Nothing, context: ToolContext| async move {
+    let later = FunctionTool::new("later", "Answers later.", |_: NoArgs, context: ToolContext| async move {
         context.state().set("ticket", context.function_call_id())?;
         Ok(())
     });
@@ -200,7 +200,7 @@ async fn a_long_running_tools_writes_travel_in_an_event_of_their_own() {
 
 #[tokio::test]
 async fn a_long_running_tool_may_answer_at_once() {
-    let pending = FunctionTool::new("pending", "Says pending.", |_: Nothing, context: ToolContext| async move {
+    let pending = FunctionTool::new("pending", "Says pending.", |_: NoArgs, context: ToolContext| async move {
         context.state().set("asked", true)?;
         Ok(json!({"status": "pending"}))
     });
@@ -252,7 +252,7 @@ async fn callbacks_around_tools_can_change_the_call_and_the_answer() {
 
 #[tokio::test]
 async fn a_tool_can_end_the_turn_with_its_answer() {
-    let tool = FunctionTool::new("show", "Shows.", |_: Nothing, context: ToolContext| async move {
+    let tool = FunctionTool::new("show", "Shows.", |_: NoArgs, context: ToolContext| async move {
         context.skip_summarization();
         Ok("shown")
     });
@@ -268,7 +268,7 @@ async fn a_tool_can_end_the_turn_with_its_answer() {
 
 #[tokio::test]
 async fn tools_save_artifacts_and_the_event_notes_the_version() {
-    let tool = FunctionTool::new("note", "Saves a note.", |_: Nothing, context: ToolContext| async move {
+    let tool = FunctionTool::new("note", "Saves a note.", |_: NoArgs, context: ToolContext| async move {
         let first = context.save_artifact("note.txt", Part::text("one")).await?;
         let second = context.save_artifact("note.txt", Part::text("two")).await?;
         assert_eq!(context.load_artifact("note.txt").await?, Some(Part::text("two")));
@@ -300,7 +300,7 @@ async fn model_calls_are_bounded() {
 #[tokio::test]
 async fn a_long_running_call_beside_others_does_not_keep_the_model_from_their_answers() {
     for writes in [false, true] {
-        let later = FunctionTool::new("later", "Answers later.", move |_: Nothing, context: ToolContext| async move {
+        let later = FunctionTool::new("later", "Answers later.", move |_: NoArgs, context: ToolContext| async move {
             if writes {
                 context.state().set("ticket", 1)?;
             }
@@ -325,9 +325,9 @@ async fn a_long_running_call_beside_others_does_not_keep_the_model_from_their_an
 
 /// A model that gives two whole answers in one stream.
 #[derive(Debug)]
-struct Twice;
+struct TwoAnswers;
 
-impl scratchbook::model::Llm for Twice {
+impl scratchbook::model::Llm for TwoAnswers {
     fn name(&self) -> &'static str {
         "twice"
     }
@@ -344,7 +344,7 @@ impl scratchbook::model::Llm for Twice {
 
 #[tokio::test]
 async fn every_call_of_a_stream_with_several_answers_is_answered() {
-    let agent = LlmAgent::builder("agent").model(Twice).tool(add_tool()).build().unwrap();
+    let agent = LlmAgent::builder("agent").model(TwoAnswers).tool(add_tool()).build().unwrap();
     let runner = runner(agent);
     let events = run(&runner, "go").await.unwrap();
     assert_eq!(events.iter().flat_map(Event::function_calls).count(), 2);
@@ -367,7 +367,7 @@ async fn a_panic_of_a_callback_around_a_tool_is_the_calls_error() {
 
 #[tokio::test]
 async fn the_name_of_the_transfer_tool_is_taken() {
-    let tool = FunctionTool::new("transfer_to_agent", "Mine.", |_: Nothing, _| async { Ok(()) });
+    let tool = FunctionTool::new("transfer_to_agent", "Mine.", |_: NoArgs, _| async { Ok(()) });
     let error = LlmAgent::builder("agent").model(ScriptedLlm::new(["x"])).tool(tool).build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 }

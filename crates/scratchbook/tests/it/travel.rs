@@ -10,13 +10,10 @@ use scratchbook::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::generate::{Changes, cases, changes, delta};
-
-/// Values as text, by key.
-type Naive = BTreeMap<String, String>;
+use crate::generate::{Changes, ValueTexts, cases, changes, delta};
 
 #[derive(Clone, Debug)]
-enum Call {
+enum TravelCall {
     Create(usize),
     Append(usize, Changes),
     Put(usize, Changes),
@@ -28,18 +25,19 @@ enum Call {
     Expire(usize),
 }
 
-fn call() -> impl Strategy<Value = Call> {
+fn call() -> impl Strategy<Value = TravelCall> {
     let place = || 0..3_usize;
     prop_oneof![
-        3 => place().prop_map(Call::Create),
-        12 => (place(), changes()).prop_map(|(place, changes)| Call::Append(place, changes)),
-        2 => (place(), changes()).prop_map(|(place, changes)| Call::Put(place, changes)),
-        3 => (place(), 0..99_usize, place()).prop_map(|(from, at, to)| Call::Fork { from, at, to }),
-        3 => (place(), 0..99_usize).prop_map(|(place, to)| Call::Rewind(place, to)),
-        2 => (place(), 0..99_usize, 1..4_usize).prop_map(|(place, to, limit)| Call::PruneEvents(place, to, limit)),
-        1 => any::<bool>().prop_map(Call::PruneLog),
-        1 => place().prop_map(Call::Delete),
-        1 => place().prop_map(Call::Expire),
+        3 => place().prop_map(TravelCall::Create),
+        12 => (place(), changes()).prop_map(|(place, changes)| TravelCall::Append(place, changes)),
+        2 => (place(), changes()).prop_map(|(place, changes)| TravelCall::Put(place, changes)),
+        3 => (place(), 0..99_usize, place()).prop_map(|(from, at, to)| TravelCall::Fork { from, at, to }),
+        3 => (place(), 0..99_usize).prop_map(|(place, to)| TravelCall::Rewind(place, to)),
+        2 => (place(), 0..99_usize, 1..4_usize)
+            .prop_map(|(place, to, limit)| TravelCall::PruneEvents(place, to, limit)),
+        1 => any::<bool>().prop_map(TravelCall::PruneLog),
+        1 => place().prop_map(TravelCall::Delete),
+        1 => place().prop_map(TravelCall::Expire),
     ]
 }
 
@@ -48,55 +46,55 @@ fn key(place: usize) -> SessionKey {
 }
 
 #[derive(Clone, Default)]
-struct Kept {
-    own: Naive,
+struct TravelSession {
+    own: ValueTexts,
     /// The number of the last pruned event, and the states at this event and at each later one.
     base: usize,
-    shown: Vec<Naive>,
+    shown: Vec<ValueTexts>,
     /// The invocation of each event after `base`.
     invocations: Vec<String>,
 }
 
-impl Kept {
+impl TravelSession {
     fn last(&self) -> usize {
         self.base + self.invocations.len()
     }
 
-    fn own_at(&self, seq: usize) -> Naive {
+    fn own_at(&self, seq: usize) -> ValueTexts {
         let own = self.shown[seq - self.base].iter().filter(|(key, _)| scope(key).is_empty());
         own.map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 }
 
 /// The entries that the feed is expected to have.
-type Told = Vec<(String, u64)>;
+type ExpectedEntries = Vec<(String, u64)>;
 
 #[derive(Default)]
-struct Model {
-    shared: Naive,
-    sessions: BTreeMap<SessionKey, Kept>,
+struct TravelModel {
+    shared: ValueTexts,
+    sessions: BTreeMap<SessionKey, TravelSession>,
     /// Whether past states may be refused because a log was pruned.
     pruned: bool,
-    told: Told,
+    told: ExpectedEntries,
 }
 
 fn scope(key: &str) -> &str {
     ["user:", "app:", "temp:"].into_iter().find(|prefix| key.starts_with(prefix)).unwrap_or_default()
 }
 
-fn set(naive: &mut Naive, key: &str, value: Option<&Value>) {
+fn set(naive: &mut ValueTexts, key: &str, value: Option<&Value>) {
     match value {
         Some(value) => naive.insert(key.to_owned(), value.to_string()),
         None => naive.remove(key),
     };
 }
 
-impl Model {
-    fn merged(&self, own: &Naive) -> Naive {
+impl TravelModel {
+    fn merged(&self, own: &ValueTexts) -> ValueTexts {
         own.iter().chain(&self.shared).map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
-    fn change<'a>(&mut self, own: &mut Naive, changes: impl IntoIterator<Item = (&'a str, Option<&'a Value>)>) {
+    fn change<'a>(&mut self, own: &mut ValueTexts, changes: impl IntoIterator<Item = (&'a str, Option<&'a Value>)>) {
         for (key, value) in changes {
             match scope(key) {
                 "temp:" => {}
@@ -107,7 +105,7 @@ impl Model {
     }
 
     /// Records that an event was committed to a session.
-    fn commit(&mut self, key: &SessionKey, own: Naive, invocation: String) {
+    fn commit(&mut self, key: &SessionKey, own: ValueTexts, invocation: String) {
         let shown = self.merged(&own);
         let kept = self.sessions.get_mut(key).unwrap();
         kept.own = own;
@@ -116,10 +114,10 @@ impl Model {
         self.told.push((key.session_id().to_owned(), kept.last() as u64));
     }
 
-    async fn call(&mut self, store: &Store, call: Call, count: usize) {
+    async fn call(&mut self, store: &Store, call: TravelCall, count: usize) {
         let sessions = &store.sessions;
         match call {
-            Call::Create(place) => {
+            TravelCall::Create(place) => {
                 let key = key(place);
                 let state = json!({"given": count, "user:given": count});
                 let config = CreateSessionConfig::default().with_session_id(key.session_id()).with_state(state);
@@ -128,14 +126,14 @@ impl Model {
                     return assert_eq!(created.unwrap_err().kind(), ErrorKind::AlreadyExists);
                 }
                 created.unwrap();
-                let own = Naive::from([("given".to_owned(), count.to_string())]);
+                let own = ValueTexts::from([("given".to_owned(), count.to_string())]);
                 set(&mut self.shared, "user:given", Some(&json!(count)));
                 let shown = vec![self.merged(&own)];
-                self.sessions.insert(key.clone(), Kept { own, shown, ..Kept::default() });
+                self.sessions.insert(key.clone(), TravelSession { own, shown, ..TravelSession::default() });
                 self.told.push(("(state)".to_owned(), 0));
                 self.told.push((key.session_id().to_owned(), 0));
             }
-            Call::Append(place, changes) => {
+            TravelCall::Append(place, changes) => {
                 let (key, delta, invocation) = (key(place), delta(&changes), format!("i{}", count / 2));
                 let event = Event::new("agent").with_invocation_id(&invocation).with_state_delta(delta.clone());
                 let committed = sessions.append(&key, event, AppendOptions::default()).await;
@@ -147,7 +145,7 @@ impl Model {
                 self.commit(&key, own, invocation);
                 assert_eq!(committed.unwrap().event.seq, Some(self.sessions[&key].last() as u64));
             }
-            Call::Put(place, changes) => {
+            TravelCall::Put(place, changes) => {
                 let owner = [key(0).user(), key(0).app()][place % 2].clone();
                 let prefix = ["user:", "app:"][place % 2];
                 let delta = delta(&changes);
@@ -159,9 +157,9 @@ impl Model {
                     self.told.push(("(state)".to_owned(), 0));
                 }
             }
-            Call::Fork { from, at, to } => {
+            TravelCall::Fork { from, at, to } => {
                 let (key, to) = (key(from), key(to));
-                let last = self.sessions.get(&key).map_or(0, Kept::last);
+                let last = self.sessions.get(&key).map_or(0, TravelSession::last);
                 let at = at % (last + 2);
                 let config = ForkConfig::at(at as u64).with_session_id(to.session_id());
                 let forked = sessions.fork_session(&key, config).await;
@@ -178,7 +176,7 @@ impl Model {
                     return assert_eq!(forked.unwrap_err().kind(), kind);
                 }
                 let events = at - kept.base;
-                let copy = Kept {
+                let copy = TravelSession {
                     own: kept.own_at(at),
                     base: kept.base,
                     shown: kept.shown[..=events].to_vec(),
@@ -189,7 +187,7 @@ impl Model {
                 self.sessions.insert(to.clone(), copy);
                 self.told.push((to.session_id().to_owned(), 0));
             }
-            Call::Rewind(place, to) => {
+            TravelCall::Rewind(place, to) => {
                 let key = key(place);
                 let invocation = format!("i{}", to % (count / 2 + 1));
                 let rewound = store.rewind(&key, &invocation).await;
@@ -205,9 +203,9 @@ impl Model {
                 let own = kept.own_at(kept.base + first);
                 self.commit(&key, own, rewound.unwrap().invocation_id.clone());
             }
-            Call::PruneEvents(place, to, limit) => {
+            TravelCall::PruneEvents(place, to, limit) => {
                 let key = key(place);
-                let before = to % (self.sessions.get(&key).map_or(0, Kept::last) + 3);
+                let before = to % (self.sessions.get(&key).map_or(0, TravelSession::last) + 3);
                 let pruned = sessions.prune(Prune::events(&key, before as u64), limit).await.unwrap();
                 let Some(kept) = self.sessions.get_mut(&key) else {
                     return assert_eq!(pruned, 0);
@@ -218,7 +216,7 @@ impl Model {
                 kept.shown.drain(..expected);
                 kept.invocations.drain(..expected);
             }
-            Call::PruneLog(user) => {
+            TravelCall::PruneLog(user) => {
                 let owner = if user { key(0).user() } else { key(0).app() };
                 let log = sessions.list_state_changes(&owner, &ChangeQuery::After(0), usize::MAX).await.unwrap();
                 if let Some(half) = log.get(log.len() / 2) {
@@ -226,11 +224,11 @@ impl Model {
                     self.pruned = true;
                 }
             }
-            Call::Delete(place) => {
+            TravelCall::Delete(place) => {
                 sessions.delete_session(&key(place)).await.unwrap();
                 self.sessions.remove(&key(place));
             }
-            Call::Expire(place) => {
+            TravelCall::Expire(place) => {
                 let expired = sessions.set_expiry(&key(place), Some(Expiry::At(1.0))).await;
                 match self.sessions.remove(&key(place)) {
                     Some(_) => expired.unwrap(),
@@ -269,7 +267,7 @@ impl Model {
 }
 
 /// Returns the new entries of the feed after a place.
-async fn heard(store: &Store, start: &mut FeedStart) -> Told {
+async fn heard(store: &Store, start: &mut FeedStart) -> ExpectedEntries {
     let mut told = Vec::new();
     loop {
         let page = store.sessions.list_feed(&StateOwner::app("travel").unwrap(), start, 2).await.unwrap();
@@ -290,12 +288,12 @@ async fn heard(store: &Store, start: &mut FeedStart) -> Told {
     }
 }
 
-fn texts(map: Map<String, Value>) -> Naive {
+fn texts(map: Map<String, Value>) -> ValueTexts {
     map.into_iter().map(|(key, value)| (key, value.to_string())).collect()
 }
 
-async fn play(store: Store, calls: Vec<Call>) {
-    let (mut model, mut start) = (Model::default(), FeedStart::Beginning);
+async fn play(store: Store, calls: Vec<TravelCall>) {
+    let (mut model, mut start) = (TravelModel::default(), FeedStart::Beginning);
     for (count, call) in calls.into_iter().enumerate() {
         model.call(&store, call, count).await;
         model.compare(&store).await;

@@ -3,12 +3,12 @@
 use scratchbook::{ErrorKind, SessionService, SessionServiceExt, StateDelta};
 use serde_json::json;
 
-use crate::database::{self, Database};
+use crate::database::{self, DatabaseFile};
 
 /// Enough events for a store to keep checkpoints of the state.
 const EVENTS: usize = 700;
 
-async fn filled(database: &Database) {
+async fn filled(database: &DatabaseFile) {
     let service = database.open().await;
     let initial = json!({"begun": true, "kept": [1, 2], "user:begun": 1, "app:begun": 1});
     let session = database::create(&service, "s", initial).await;
@@ -26,7 +26,7 @@ async fn filled(database: &Database) {
 }
 
 /// Returns the results of verifying all data.
-async fn verify(database: &Database) -> Vec<String> {
+async fn verify(database: &DatabaseFile) -> Vec<String> {
     let service = database.open().await;
     let key = database::key("s");
     let found = [
@@ -46,7 +46,7 @@ async fn verify(database: &Database) -> Vec<String> {
 
 #[tokio::test]
 async fn a_row_damaged_by_hand_is_found_and_named() {
-    let whole = Database::new();
+    let whole = DatabaseFile::new();
     filled(&whole).await;
     assert_eq!(verify(&whole).await, Vec::<String>::new());
     let whole = std::fs::read(&whole.path).unwrap();
@@ -72,7 +72,7 @@ async fn a_row_damaged_by_hand_is_found_and_named() {
         ("DELETE FROM events WHERE seq = 600", "event 600"),
         ("UPDATE checkpoints SET state = replace(state, ',true]', ',false]')", "'begun'"),
     ] {
-        let database = Database::new();
+        let database = DatabaseFile::new();
         std::fs::write(&database.path, &whole).unwrap();
         database.sql(damage);
         let found = verify(&database).await;

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::database::{append, setting};
-use crate::layers::metrics::facade::Counts;
+use crate::layers::metrics::facade::RecordedCounters;
 
 const COMMITS: usize = 40;
 
@@ -27,7 +27,7 @@ async fn follow(watches: Arc<Watches<Arc<dyn SessionService>>>, what: Watched, g
     }
 }
 
-async fn many_follow_one_session(store: Store, counts: &Counts) {
+async fn many_follow_one_session(store: Store, counts: &RecordedCounters) {
     const MANY: usize = 1000;
     const WAIT_AFTER: usize = 20;
     let sessions: Arc<dyn SessionService> = Arc::new(WithMetrics::new(store.sessions));
@@ -164,7 +164,7 @@ macro_rules! watching_tests {
         mod $name {
             #[test]
             fn many_who_follow_one_session_read_each_commit_once() {
-                let counts = super::Counts::default();
+                let counts = super::RecordedCounters::default();
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
                 metrics::with_local_recorder(&counts, || {
                     runtime.block_on(async {

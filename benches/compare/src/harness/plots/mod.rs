@@ -140,7 +140,7 @@ fn text_of(error: impl std::fmt::Display) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::Line;
+    use crate::results::ResultLine;
     use crate::summary::tests::{measured, row};
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn plots_of_any_results_are_drawn_for_light_and_dark_screens() {
-        let lines: Vec<Line> = [10, 100, 1_000, 10_000]
+        let lines: Vec<ResultLine> = [10, 100, 1_000, 10_000]
             .into_iter()
             .flat_map(|size| {
                 ["scratchbook", "other"].map(|name| row(name, "sqlite", "append", size, measured(size, 0)))

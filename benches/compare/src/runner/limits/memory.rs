@@ -3,14 +3,14 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use scratchbook_compare::protocol::{Measured, Request};
+use scratchbook_compare::protocol::{CellRequest, Measurement};
 
 use crate::events::event;
 use crate::failure::Result;
-use crate::measure::Clock;
+use crate::measure::LatencyClock;
 
 /// Copies the JSON of a session's events.
-pub(super) fn measure(request: &Request) -> Result<Measured> {
+pub(super) fn measure(request: &CellRequest) -> Result<Measurement> {
     let count = match request.workload.as_str() {
         "get" | "get_json" => request.size,
         "get_recent" => 10.min(request.size),
@@ -20,7 +20,7 @@ pub(super) fn measure(request: &Request) -> Result<Measured> {
     for n in 0..usize::try_from(count)? {
         serde_json::to_writer(&mut bytes, &event(n)?)?;
     }
-    let mut clock = Clock::start(None);
+    let mut clock = LatencyClock::start(None);
     let (mut latencies, started) = (Vec::new(), Instant::now());
     let end = Duration::from_secs_f64(request.seconds);
     let mut before = started;

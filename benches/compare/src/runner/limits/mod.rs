@@ -7,32 +7,32 @@ mod postgres;
 mod rows;
 mod sqlite;
 
-use scratchbook_compare::protocol::{Hello, Measured, Request};
+use scratchbook_compare::protocol::{CellRequest, Hello, Measurement};
 
-use crate::failure::{Failure, Result};
-use crate::store::Bench;
+use crate::failure::{CellFailure, Result};
+use crate::store::BenchStore;
 
 pub(crate) use postgres::connect;
 
 /// The limit of a store.
-pub(crate) enum Limit {
+pub(crate) enum StoreLimit {
     Memory,
-    Sqlite(sqlite::Bare),
-    Postgres(postgres::Bare),
+    Sqlite(sqlite::SqliteLimit),
+    Postgres(postgres::PostgresLimit),
 }
 
-impl Limit {
+impl StoreLimit {
     pub(crate) fn open(store: &str, location: &str, service: &str) -> Result<Self> {
         match (store, service) {
             ("memory", "memcpy") => Ok(Self::Memory),
-            ("sqlite", "rusqlite") => Ok(Self::Sqlite(sqlite::Bare::open(prepared(store, location)?)?)),
+            ("sqlite", "rusqlite") => Ok(Self::Sqlite(sqlite::SqliteLimit::open(prepared(store, location)?)?)),
             ("postgres", "UNNEST") => {
-                Ok(Self::Postgres(postgres::Bare::open(prepared(store, location)?, postgres::Way::Unnest)?))
+                Ok(Self::Postgres(postgres::PostgresLimit::open(prepared(store, location)?, postgres::Way::Unnest)?))
             }
             ("postgres", "COPY") => {
-                Ok(Self::Postgres(postgres::Bare::open(prepared(store, location)?, postgres::Way::Copy)?))
+                Ok(Self::Postgres(postgres::PostgresLimit::open(prepared(store, location)?, postgres::Way::Copy)?))
             }
-            _ => Err(Failure::Unsupported(format!("there is no limit {service} of {store}"))),
+            _ => Err(CellFailure::Unsupported(format!("there is no limit {service} of {store}"))),
         }
     }
 
@@ -56,7 +56,7 @@ impl Limit {
         }
     }
 
-    pub(crate) fn measure(&mut self, request: &Request) -> Result<Measured> {
+    pub(crate) fn measure(&mut self, request: &CellRequest) -> Result<Measurement> {
         match self {
             Self::Memory => memory::measure(request),
             Self::Sqlite(bare) => bare.measure(request),
@@ -66,10 +66,10 @@ impl Limit {
 }
 
 /// Opens scratchbook's store, which creates its tables.
-fn prepared(store: &str, location: &str) -> Result<Bench> {
-    Bench::open(store, location)
+fn prepared(store: &str, location: &str) -> Result<BenchStore> {
+    BenchStore::open(store, location)
 }
 
-fn unsupported(request: &Request) -> Failure {
-    Failure::Unsupported(format!("there is no bare way to measure {}", request.workload))
+fn unsupported(request: &CellRequest) -> CellFailure {
+    CellFailure::Unsupported(format!("there is no bare way to measure {}", request.workload))
 }

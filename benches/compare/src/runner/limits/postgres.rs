@@ -5,14 +5,14 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use scratchbook_compare::protocol::{Measured, Request};
+use scratchbook_compare::protocol::{CellRequest, Measurement};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls, Statement};
 
 use super::rows::{EventRow, HASH, Writers, app};
-use crate::failure::{Failure, Result};
-use crate::measure::Clock;
-use crate::store::Bench;
+use crate::failure::{CellFailure, Result};
+use crate::measure::LatencyClock;
+use crate::store::BenchStore;
 
 /// Writes what an append writes, for each element of the arrays.
 const APPEND: &str = "
@@ -82,13 +82,13 @@ pub(crate) enum Way {
 }
 
 /// A connection to the database of a store. The store is idle.
-pub(crate) struct Bare {
+pub(crate) struct PostgresLimit {
     client: Client,
     version: String,
     append: Statement,
     create: Statement,
     get: Statement,
-    store: Bench,
+    store: BenchStore,
     way: Way,
 }
 
@@ -100,15 +100,15 @@ pub(crate) async fn connect(uri: &str) -> Result<Client> {
     Ok(client)
 }
 
-impl Bare {
-    pub(super) fn open(store: Bench, way: Way) -> Result<Self> {
+impl PostgresLimit {
+    pub(super) fn open(store: BenchStore, way: Way) -> Result<Self> {
         let opened = store.runtime.block_on(async {
             store.kept_session(0).await?;
             let client = connect(&store.location).await?;
             let (append, create, get) =
                 (client.prepare(APPEND).await?, client.prepare(CREATE).await?, client.prepare(GET).await?);
             let version: String = client.query_one("SHOW server_version", &[]).await?.try_get(0)?;
-            Ok::<_, Failure>((client, version, append, create, get))
+            Ok::<_, CellFailure>((client, version, append, create, get))
         });
         let (client, version, append, create, get) = opened?;
         let version = version.split(' ').next().unwrap_or_default().to_owned();
@@ -128,7 +128,7 @@ impl Bare {
         ("postgres", service, self.version.clone(), configuration)
     }
 
-    pub(super) fn measure(&self, request: &Request) -> Result<Measured> {
+    pub(super) fn measure(&self, request: &CellRequest) -> Result<Measurement> {
         let runtime = &self.store.runtime;
         match (self.way, request.workload.as_str()) {
             (_, "append") => runtime.block_on(self.append(request)),
@@ -138,7 +138,7 @@ impl Bare {
         }
     }
 
-    async fn append(&self, request: &Request) -> Result<Measured> {
+    async fn append(&self, request: &CellRequest) -> Result<Measurement> {
         let mut addresses = Vec::new();
         for task in 0..request.tasks {
             let id = format!("{}-{}-{}-{task}", request.size, request.tasks, request.round);
@@ -146,7 +146,7 @@ impl Bare {
             addresses.push((session.user_id().to_owned(), id));
         }
         let mut writers = Writers::new(addresses, i64::try_from(request.size)?);
-        let mut clock = Clock::start(None);
+        let mut clock = LatencyClock::start(None);
         while clock.elapsed().as_secs_f64() < request.seconds {
             let rows = writers.next()?;
             let started = Instant::now();
@@ -171,7 +171,7 @@ impl Bare {
             [&app(), &users, &sessions, &seqs, &ids, &events, &values, &HASH.as_slice()];
         match self.client.execute(&self.append, &params).await? {
             count if count == rows.len() as u64 => Ok(()),
-            count => Err(Failure::new(format!("{count} rows were written, not {}", rows.len()))),
+            count => Err(CellFailure::new(format!("{count} rows were written, not {}", rows.len()))),
         }
     }
 
@@ -195,8 +195,8 @@ impl Bare {
         Ok(())
     }
 
-    async fn create(&self, request: &Request) -> Result<Measured> {
-        let mut clock = Clock::start(None);
+    async fn create(&self, request: &CellRequest) -> Result<Measurement> {
+        let mut clock = LatencyClock::start(None);
         while clock.elapsed().as_secs_f64() < request.seconds {
             let ids: Vec<_> = (0..request.tasks).map(|_| uuid::Uuid::now_v7().to_string()).collect();
             let started = Instant::now();
@@ -207,16 +207,16 @@ impl Bare {
         Ok(clock.measured())
     }
 
-    async fn get(&self, request: &Request) -> Result<Measured> {
+    async fn get(&self, request: &CellRequest) -> Result<Measurement> {
         let session = self.store.kept_session(request.size).await?;
         let count: i64 = if request.workload == "get_recent" { 10 } else { i64::MAX };
-        let mut clock = Clock::start(None);
+        let mut clock = LatencyClock::start(None);
         while clock.elapsed().as_secs_f64() < request.seconds {
             let started = Instant::now();
             let rows = self.client.query(&self.get, &[&app(), &session.user_id(), &session.id(), &count]).await?;
             let texts = rows.iter().map(|row| row.try_get(0)).collect::<std::result::Result<Vec<String>, _>>()?;
             if texts.len() as u64 != request.size.min(count.unsigned_abs()) {
-                return Err(Failure::new(format!("{} events were read", texts.len())));
+                return Err(CellFailure::new(format!("{} events were read", texts.len())));
             }
             clock.add_one(started.elapsed());
         }

@@ -3,21 +3,21 @@
 use std::time::Instant;
 
 use rusqlite::{Connection, ToSql, params};
-use scratchbook_compare::protocol::{Measured, Request};
+use scratchbook_compare::protocol::{CellRequest, Measurement};
 
 use super::rows::{EventRow, HASH, Writers, app};
-use crate::failure::{Failure, Result};
-use crate::measure::Clock;
-use crate::store::Bench;
+use crate::failure::{CellFailure, Result};
+use crate::measure::LatencyClock;
+use crate::store::BenchStore;
 
 /// A connection to the database of a store. The store is idle.
-pub(crate) struct Bare {
+pub(crate) struct SqliteLimit {
     connection: Connection,
-    store: Bench,
+    store: BenchStore,
 }
 
-impl Bare {
-    pub(super) fn open(store: Bench) -> Result<Self> {
+impl SqliteLimit {
+    pub(super) fn open(store: BenchStore) -> Result<Self> {
         // The store sets the schema and the write-ahead log when it writes for the first time.
         store.runtime.block_on(store.kept_session(0))?;
         let connection = Connection::open(store.folder().join("sessions.db"))?;
@@ -30,7 +30,7 @@ impl Bare {
         Ok(Self { connection, store })
     }
 
-    pub(super) fn measure(&self, request: &Request) -> Result<Measured> {
+    pub(super) fn measure(&self, request: &CellRequest) -> Result<Measurement> {
         match request.workload.as_str() {
             "append" => self.append(request),
             "create" => self.create(request),
@@ -40,7 +40,7 @@ impl Bare {
     }
 
     /// Measures transactions that write one event to each session.
-    fn append(&self, request: &Request) -> Result<Measured> {
+    fn append(&self, request: &CellRequest) -> Result<Measurement> {
         let mut addresses = Vec::new();
         for task in 0..request.tasks {
             let id = format!("{}-{}-{}-{task}", request.size, request.tasks, request.round);
@@ -48,7 +48,7 @@ impl Bare {
             addresses.push((session.user_id().to_owned(), id));
         }
         let mut writers = Writers::new(addresses, i64::try_from(request.size)?);
-        let mut clock = Clock::start(None);
+        let mut clock = LatencyClock::start(None);
         while clock.elapsed().as_secs_f64() < request.seconds {
             // The rows are made before the transaction, because a writer gets its events as text.
             let rows = writers.next()?;
@@ -61,8 +61,8 @@ impl Bare {
     }
 
     /// Measures transactions that write a session with two keys for each task.
-    fn create(&self, request: &Request) -> Result<Measured> {
-        let mut clock = Clock::start(None);
+    fn create(&self, request: &CellRequest) -> Result<Measurement> {
+        let mut clock = LatencyClock::start(None);
         while clock.elapsed().as_secs_f64() < request.seconds {
             let ids: Vec<_> = (0..request.tasks).map(|_| uuid::Uuid::now_v7().to_string()).collect();
             let started = Instant::now();
@@ -74,10 +74,10 @@ impl Bare {
     }
 
     /// Measures reads of a session's events as text. The text is not parsed.
-    fn get(&self, request: &Request) -> Result<Measured> {
+    fn get(&self, request: &CellRequest) -> Result<Measurement> {
         let session = self.store.runtime.block_on(self.store.kept_session(request.size))?;
         let count: i64 = if request.workload == "get_recent" { 10 } else { i64::MAX };
-        let mut clock = Clock::start(None);
+        let mut clock = LatencyClock::start(None);
         while clock.elapsed().as_secs_f64() < request.seconds {
             let started = Instant::now();
             let mut statement = self.connection.prepare_cached(
@@ -90,7 +90,7 @@ impl Bare {
                 texts.push(row.get(0)?);
             }
             if texts.len() as u64 != request.size.min(count.unsigned_abs()) {
-                return Err(Failure::new(format!("{} events were read", texts.len())));
+                return Err(CellFailure::new(format!("{} events were read", texts.len())));
             }
             clock.add_one(started.elapsed());
         }

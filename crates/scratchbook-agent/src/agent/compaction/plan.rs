@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::config::InvocationRule;
 use super::open_calls::{longest_closed, without_parting_calls};
 use super::tokens::size;
-use crate::agent::history::{Summary, covered, is_original, summaries, time_key};
+use crate::agent::history::{CoveringSummary, covered, is_original, summaries, time_key};
 use scratchbook_core::content::Content;
 use scratchbook_core::event::Event;
 use scratchbook_core::session::micros_of_seconds;
@@ -27,7 +27,7 @@ pub(super) struct SessionLog<'e, 'a> {
     live: &'e [&'a Arc<Event>],
     seen: u64,
     begun: f64,
-    summaries: Vec<Summary<'a>>,
+    summaries: Vec<CoveringSummary<'a>>,
     covered: Vec<bool>,
     /// The first and the last place in the log of each event time.
     times: HashMap<i64, (usize, usize)>,
@@ -137,7 +137,8 @@ impl<'e, 'a> SessionLog<'e, 'a> {
         };
         let freed = self.originals(places.clone()).filter(|place| !self.covered[*place]);
         let freed = size(freed.filter_map(|place| self.live[place].content.as_ref()));
-        let within = |summary: &&Summary<'_>| places.start <= summary.covers.start && summary.covers.end <= places.end;
+        let within =
+            |summary: &&CoveringSummary<'_>| places.start <= summary.covers.start && summary.covers.end <= places.end;
         let replaced = size(self.summaries.iter().filter(within).map(content_of));
         freed + replaced > size([content_of(last)].into_iter())
     }
@@ -168,12 +169,12 @@ impl<'e, 'a> SessionLog<'e, 'a> {
     }
 }
 
-fn content_of<'a>(summary: &Summary<'a>) -> &'a Content {
+fn content_of<'a>(summary: &CoveringSummary<'a>) -> &'a Content {
     &summary.compaction.compacted_content
 }
 
 /// Returns a summary as an event, for the input of the next summary.
-fn as_words(summary: &Summary<'_>) -> Arc<Event> {
+fn as_words(summary: &CoveringSummary<'_>) -> Arc<Event> {
     let event = Event::new("model").with_content(content_of(summary).clone());
     let event = event.with_timestamp(summary.compaction.start_timestamp);
     Arc::new(Event { branch: summary.event.branch.clone(), ..event })

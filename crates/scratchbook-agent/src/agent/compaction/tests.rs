@@ -15,7 +15,7 @@ use scratchbook_core::session::Events;
 
 /// A change to a session.
 #[derive(Clone, Debug)]
-enum Step {
+enum SessionStep {
     /// Moves the clock by this many ticks, forward or back, and appends an event, with or without a branch.
     Append(i64, Option<&'static str>, What),
     Rewind(usize),
@@ -40,7 +40,7 @@ enum What {
     Response(usize),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = SessionStep> {
     let what = prop_oneof![
         3 => Just(What::User),
         3 => Just(What::Agent),
@@ -51,43 +51,44 @@ fn step() -> impl Strategy<Value = Step> {
     let tick = prop_oneof![6 => Just(1_i64), 2 => Just(0), 1 => -4..5_i64];
     let branch = prop_oneof![4 => Just(None), 1 => Just(Some("both.a")), 1 => Just(Some("both.b"))];
     prop_oneof![
-        12 => (tick, branch, what).prop_map(|(tick, branch, what)| Step::Append(tick, branch, what)),
-        1 => (0..6_usize).prop_map(Step::Rewind),
-        2 => (0..5_usize, any::<bool>()).prop_map(|(retention, before_answer)| Step::ByTokens { retention, before_answer }),
-        1 => (1..4_usize, 0..3_usize).prop_map(|(interval, overlap)| Step::ByInvocations(interval, overlap)),
+        12 => (tick, branch, what).prop_map(|(tick, branch, what)| SessionStep::Append(tick, branch, what)),
+        1 => (0..6_usize).prop_map(SessionStep::Rewind),
+        2 => (0..5_usize, any::<bool>())
+            .prop_map(|(retention, before_answer)| SessionStep::ByTokens { retention, before_answer }),
+        1 => (1..4_usize, 0..3_usize).prop_map(|(interval, overlap)| SessionStep::ByInvocations(interval, overlap)),
     ]
 }
 
 /// Generates steps as `step` does, and sometimes a summary by another program.
-fn shared_step() -> impl Strategy<Value = Step> {
-    prop_oneof![9 => step(), 1 => (0..30_usize, 0..8_usize).prop_map(|(from, more)| Step::ByAnother(from, more))]
+fn shared_step() -> impl Strategy<Value = SessionStep> {
+    prop_oneof![9 => step(), 1 => (0..30_usize, 0..8_usize).prop_map(|(from, more)| SessionStep::ByAnother(from, more))]
 }
 
 /// A session, and the ids of the events that went into each summary, directly or through other summaries.
 #[derive(Default)]
-struct Model {
+struct CompactionModel {
     events: Vec<Arc<Event>>,
     clock: i64,
     calls: Vec<String>,
     summed_up: HashMap<String, HashSet<String>>,
 }
 
-impl Model {
-    fn run(steps: Vec<Step>) -> Self {
+impl CompactionModel {
+    fn run(steps: Vec<SessionStep>) -> Self {
         let mut model = Self { clock: 1000, ..Self::default() };
         for step in steps {
             match step {
-                Step::Append(ticks, branch, what) => model.append(ticks, branch, &what),
-                Step::Rewind(back) => model.rewind(back),
-                Step::ByTokens { retention, before_answer } => {
+                SessionStep::Append(ticks, branch, what) => model.append(ticks, branch, &what),
+                SessionStep::Rewind(back) => model.rewind(back),
+                SessionStep::ByTokens { retention, before_answer } => {
                     let plan = model.log(|log| log.all_but(retention, before_answer));
                     model.sum_up(plan);
                 }
-                Step::ByInvocations(interval, overlap) => {
+                SessionStep::ByInvocations(interval, overlap) => {
                     let plan = model.log(|log| log.invocations(InvocationRule { interval, overlap }));
                     model.sum_up(plan);
                 }
-                Step::ByAnother(from, more) => {
+                SessionStep::ByAnother(from, more) => {
                     let plan = model.in_a_row(from, more);
                     model.sum_up(plan);
                 }
@@ -222,7 +223,7 @@ proptest! {
     /// whose response is in the request may be in both.
     #[test]
     fn no_event_is_lost_that_no_summary_covers(steps in proptest::collection::vec(shared_step(), 1..60)) {
-        let model = Model::run(steps);
+        let model = CompactionModel::run(steps);
         for viewer in [None, Some("both.a")] {
             let shown = model.shown(viewer);
             let (summaries, originals): (Vec<_>, Vec<_>) = shown.iter().partition(|event| is_summary(event));
@@ -247,7 +248,7 @@ proptest! {
     /// A response is never shown without its call, and a call that is still running is never summarized.
     #[test]
     fn calls_and_responses_stay_together(steps in proptest::collection::vec(step(), 1..60)) {
-        let model = Model::run(steps);
+        let model = CompactionModel::run(steps);
         let live = model.live();
         let mut known = HashSet::new();
         let mut made = HashSet::new();

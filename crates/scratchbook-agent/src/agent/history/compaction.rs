@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::summaries::{Summary, summaries};
+use super::summaries::{CoveringSummary, summaries};
 use scratchbook_core::content::{FunctionCall, FunctionResponse};
 use scratchbook_core::event::Event;
 
@@ -49,7 +49,7 @@ pub(in crate::agent) fn compacted(
 }
 
 /// Marks the places that any of the summaries covers.
-pub(in crate::agent) fn covered(summaries: &[Summary<'_>], count: usize) -> Vec<bool> {
+pub(in crate::agent) fn covered(summaries: &[CoveringSummary<'_>], count: usize) -> Vec<bool> {
     let mut covered = vec![false; count];
     let mut ranges: Vec<_> = summaries.iter().map(|summary| summary.covers.clone()).collect();
     ranges.sort_by_key(|range| range.start);
@@ -64,7 +64,7 @@ pub(in crate::agent) fn covered(summaries: &[Summary<'_>], count: usize) -> Vec<
 }
 
 /// Returns a summary, as words of the agent itself.
-fn words(summary: &Summary<'_>, agent: &str) -> Event {
+fn words(summary: &CoveringSummary<'_>, agent: &str) -> Event {
     let mut content = summary.compaction.compacted_content.clone();
     content.role.get_or_insert_with(|| "model".to_owned());
     Event {

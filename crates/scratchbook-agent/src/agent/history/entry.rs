@@ -6,7 +6,7 @@ use scratchbook_core::event::Event;
 
 /// One content of the conversation.
 #[derive(Clone, Debug)]
-pub(super) struct Entry<'a> {
+pub(super) struct ConversationEntry<'a> {
     role: Option<&'a str>,
     said: EntryParts<'a>,
     /// The event that the content comes from; `None` for a report of another agent's words.
@@ -23,7 +23,7 @@ enum EntryParts<'a> {
     Quoted(Vec<Part>),
 }
 
-impl<'a> Entry<'a> {
+impl<'a> ConversationEntry<'a> {
     pub(super) fn of(event: &'a Event, content: &'a Content) -> Self {
         Self { role: content.role.as_deref(), said: EntryParts::Whole(content.parts()), event: Some(event) }
     }

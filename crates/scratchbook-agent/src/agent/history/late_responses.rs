@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::entry::Entry;
+use super::entry::ConversationEntry;
 use super::pairs::{CallKey, merged};
 use scratchbook_core::content::Part;
 
 /// Cuts the conversation after the call that the last entry answers, and moves each response next to its call.
-pub(super) fn beside_their_calls(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
+pub(super) fn beside_their_calls(mut entries: Vec<ConversationEntry<'_>>) -> Vec<ConversationEntry<'_>> {
     let [before @ .., last] = &entries[..] else {
         return entries;
     };
@@ -20,9 +20,9 @@ pub(super) fn beside_their_calls(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> 
     let mut beside = Vec::new();
     for (part, owner) in last.parts().zip(&owners[before.len()]) {
         match owner {
-            Owner::Call(place) => answered.entry(*place).or_default().push(part),
-            Owner::NoAnswer => beside.push(part),
-            Owner::NoCall => {}
+            CallMatch::Call(place) => answered.entry(*place).or_default().push(part),
+            CallMatch::NoAnswer => beside.push(part),
+            CallMatch::NoCall => {}
         }
     }
     let Some(mut latest) = answered.last_entry() else {
@@ -45,14 +45,14 @@ pub(super) fn beside_their_calls(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> 
 }
 
 /// Returns whether the entry `calls` makes all the calls that `answers` answers. In this common case, nothing moves.
-fn answers_only(answers: &Entry<'_>, calls: &Entry<'_>) -> bool {
+fn answers_only(answers: &ConversationEntry<'_>, calls: &ConversationEntry<'_>) -> bool {
     let made: HashSet<_> = calls.calls().filter_map(CallKey::of_call).collect();
     answers.responses().all(|response| CallKey::of_response(response).is_some_and(|key| made.contains(&key)))
 }
 
 /// How a part relates to a call.
 #[derive(Clone, Copy, Debug)]
-enum Owner {
+enum CallMatch {
     /// The part answers the call at this place.
     Call(usize),
     /// The part answers a call that is not in the conversation.
@@ -62,15 +62,15 @@ enum Owner {
 }
 
 /// Returns the call that each part of each entry answers: the last call before the part with the same key.
-fn owners(entries: &[Entry<'_>]) -> Vec<Vec<Owner>> {
+fn owners(entries: &[ConversationEntry<'_>]) -> Vec<Vec<CallMatch>> {
     let mut last: HashMap<CallKey<'_>, usize> = HashMap::new();
     let mut owners = Vec::with_capacity(entries.len());
     for (place, entry) in entries.iter().enumerate() {
         let owner = |part: &Part| match &part.function_response {
-            None => Owner::NoAnswer,
+            None => CallMatch::NoAnswer,
             Some(response) => {
                 let call = CallKey::of_response(response).and_then(|key| last.get(&key));
-                call.map_or(Owner::NoCall, |place| Owner::Call(*place))
+                call.map_or(CallMatch::NoCall, |place| CallMatch::Call(*place))
             }
         };
         owners.push(entry.parts().map(owner).collect());
@@ -81,26 +81,26 @@ fn owners(entries: &[Entry<'_>]) -> Vec<Vec<Owner>> {
 
 /// Returns the earlier responses to each call, by the call's place. They are grouped by the entry that contains them.
 fn earlier_answers<'a>(
-    entries: &[Entry<'a>],
-    owners: &[Vec<Owner>],
+    entries: &[ConversationEntry<'a>],
+    owners: &[Vec<CallMatch>],
     answered: &BTreeMap<usize, Vec<&Part>>,
-) -> HashMap<usize, Vec<Entry<'a>>> {
-    let mut earlier: HashMap<usize, Vec<Entry<'a>>> = HashMap::new();
+) -> HashMap<usize, Vec<ConversationEntry<'a>>> {
+    let mut earlier: HashMap<usize, Vec<ConversationEntry<'a>>> = HashMap::new();
     for (entry, owners) in entries.iter().zip(owners).filter(|(entry, _)| entry.has_responses()) {
         let mut calls: Vec<usize> = owners
             .iter()
             .filter_map(|owner| match owner {
-                Owner::Call(place) if answered.contains_key(place) => Some(*place),
+                CallMatch::Call(place) if answered.contains_key(place) => Some(*place),
                 _ => None,
             })
             .collect();
         calls.sort_unstable();
         calls.dedup();
         for call in calls {
-            let is_for = |owner: &Owner| match owner {
-                Owner::Call(place) => *place == call,
-                Owner::NoCall => false,
-                Owner::NoAnswer => !entry.has_calls(),
+            let is_for = |owner: &CallMatch| match owner {
+                CallMatch::Call(place) => *place == call,
+                CallMatch::NoCall => false,
+                CallMatch::NoAnswer => !entry.has_calls(),
             };
             let parts: Vec<_> =
                 entry.parts().zip(owners).filter(|(_, owner)| is_for(owner)).map(|(part, _)| part).collect();
@@ -111,11 +111,15 @@ fn earlier_answers<'a>(
 }
 
 /// Returns the entry without the responses that are moved; `None` if it has no call or response left.
-fn without_moved<'a>(entry: Entry<'a>, owners: &[Owner], moved: &BTreeMap<usize, Vec<&Part>>) -> Option<Entry<'a>> {
+fn without_moved<'a>(
+    entry: ConversationEntry<'a>,
+    owners: &[CallMatch],
+    moved: &BTreeMap<usize, Vec<&Part>>,
+) -> Option<ConversationEntry<'a>> {
     if !entry.has_responses() {
         return Some(entry);
     }
-    let stays = |owner: &Owner| !matches!(owner, Owner::Call(place) if moved.contains_key(place));
+    let stays = |owner: &CallMatch| !matches!(owner, CallMatch::Call(place) if moved.contains_key(place));
     let kept: Vec<_> = entry.parts().zip(owners).filter(|(_, owner)| stays(owner)).map(|(part, _)| part).collect();
     let counts = kept.iter().any(|part| part.function_call.is_some() || part.function_response.is_some());
     counts.then(|| if kept.len() == owners.len() { entry.clone() } else { entry.with_parts(kept) })

@@ -26,7 +26,7 @@ use scratchbook_core::event::Event;
 pub(super) use compaction::{compacted, covered};
 pub(super) use pairs::CallKey;
 pub(crate) use rewinds::live_backward;
-pub(super) use summaries::{Summary, is_original, summaries, time_key};
+pub(super) use summaries::{CoveringSummary, is_original, summaries, time_key};
 pub(crate) use summaries::{covered_from_the_beginning, ends_at_time_of};
 
 use calls::{author_of_calls, call_ids};

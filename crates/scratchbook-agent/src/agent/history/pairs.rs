@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::entry::Entry;
+use super::entry::ConversationEntry;
 use scratchbook_core::content::{FunctionCall, FunctionResponse, Part};
 use scratchbook_core::event::Event;
 
 /// Removes each response that is not preceded by its call. A response without an id is matched by its tool's name.
-pub(super) fn without_orphaned_responses(entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
+pub(super) fn without_orphaned_responses(entries: Vec<ConversationEntry<'_>>) -> Vec<ConversationEntry<'_>> {
     let mut made: HashSet<CallKey<'_>> = HashSet::new();
     let mut kept = Vec::with_capacity(entries.len());
     for entry in entries {
@@ -53,7 +53,7 @@ impl<'a> CallKey<'a> {
 
 /// Removes calls without a response, which an interrupted run has left. Calls of long-running tools are kept, since
 /// their responses come later.
-pub(super) fn without_orphaned_calls(entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
+pub(super) fn without_orphaned_calls(entries: Vec<ConversationEntry<'_>>) -> Vec<ConversationEntry<'_>> {
     let mut answered: HashSet<&str> = HashSet::new();
     for entry in &entries {
         answered.extend(entry.responses().filter_map(|response| response.id.as_deref()));
@@ -73,7 +73,7 @@ pub(super) fn without_orphaned_calls(entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> 
 
 /// Moves each response right after its call. If a call has several responses, the last one is kept. A model's words
 /// between them are left out, since the model did not know the last response when it wrote them.
-pub(super) fn responses_after_calls(entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
+pub(super) fn responses_after_calls(entries: Vec<ConversationEntry<'_>>) -> Vec<ConversationEntry<'_>> {
     let Some(answers) = ResponseIndex::of(&entries) else {
         return entries;
     };
@@ -95,7 +95,7 @@ pub(super) fn responses_after_calls(entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
 }
 
 /// Merges entries of responses: a later response to a call replaces the earlier one, other parts are added.
-pub(super) fn merged<'a>(entries: &[&Entry<'a>]) -> Option<Entry<'a>> {
+pub(super) fn merged<'a>(entries: &[&ConversationEntry<'a>]) -> Option<ConversationEntry<'a>> {
     let (first, later) = entries.split_first()?;
     if later.is_empty() {
         return Some((*first).clone());
@@ -122,12 +122,12 @@ struct ResponseIndex<'a> {
 
 impl<'a> ResponseIndex<'a> {
     /// Returns `None` if there are no responses.
-    fn of(entries: &[Entry<'a>]) -> Option<Self> {
-        if !entries.iter().any(Entry::has_responses) {
+    fn of(entries: &[ConversationEntry<'a>]) -> Option<Self> {
+        if !entries.iter().any(ConversationEntry::has_responses) {
             return None;
         }
         let mut first: HashMap<Option<&str>, usize> = HashMap::new();
-        let makes_calls = |entry: &&Entry<'_>| !entry.has_responses();
+        let makes_calls = |entry: &&ConversationEntry<'_>| !entry.has_responses();
         for (place, entry) in entries.iter().enumerate().filter(|(_, entry)| makes_calls(entry)) {
             for call in entry.calls() {
                 first.entry(call.id.as_deref()).or_insert(place);
@@ -151,7 +151,7 @@ impl<'a> ResponseIndex<'a> {
     }
 
     /// Marks a model's words that stand between two responses to the same call of the same run.
-    fn outdated(&self, entries: &[Entry<'_>]) -> Vec<bool> {
+    fn outdated(&self, entries: &[ConversationEntry<'_>]) -> Vec<bool> {
         let ends = ends_of_replies(entries);
         let mut outdated = vec![false; entries.len()];
         let pairs: HashSet<(usize, usize)> =
@@ -163,7 +163,7 @@ impl<'a> ResponseIndex<'a> {
             let asks = !earlier.actions.requested_tool_confirmations.is_empty()
                 || !earlier.actions.requested_auth_configs.is_empty();
             let of_one = earlier.invocation_id == later.invocation_id && earlier.author == later.author;
-            let between = entries.get(from + 1).and_then(Entry::event).map(|event| &event.invocation_id);
+            let between = entries.get(from + 1).and_then(ConversationEntry::event).map(|event| &event.invocation_id);
             if !asks && of_one && from + 1 < to && ends[from + 1] >= to && between == Some(&earlier.invocation_id) {
                 outdated[from + 1..to].fill(true);
             }
@@ -174,10 +174,11 @@ impl<'a> ResponseIndex<'a> {
 
 /// Returns, for each place, the end of the sequence of one run's replies that starts there, or the place itself if no
 /// sequence starts there.
-fn ends_of_replies(entries: &[Entry<'_>]) -> Vec<usize> {
+fn ends_of_replies(entries: &[ConversationEntry<'_>]) -> Vec<usize> {
     let mut ends: Vec<usize> = (0..entries.len()).collect();
     for place in (0..entries.len()).rev().filter(|place| is_reply(&entries[*place])) {
-        let run = |place: usize| entries.get(place).and_then(Entry::event).map(|event| &event.invocation_id);
+        let run =
+            |place: usize| entries.get(place).and_then(ConversationEntry::event).map(|event| &event.invocation_id);
         let goes_on = ends.get(place + 1).copied().filter(|end| *end > place + 1 && run(place) == run(place + 1));
         ends[place] = goes_on.unwrap_or(place + 1);
     }
@@ -185,7 +186,7 @@ fn ends_of_replies(entries: &[Entry<'_>]) -> Vec<usize> {
 }
 
 /// Returns whether an entry is a model's words without a call.
-fn is_reply(entry: &Entry<'_>) -> bool {
+fn is_reply(entry: &ConversationEntry<'_>) -> bool {
     let of_model = |event: &Event| event.author != "user" && event.actions.compaction.is_none();
     entry.role() == Some("model")
         && entry.event().is_some_and(of_model)

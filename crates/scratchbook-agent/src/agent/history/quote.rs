@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::entry::Entry;
+use super::entry::ConversationEntry;
 use super::visible::Viewer;
 use crate::agent::text_markers::TextMarkers;
 use scratchbook_core::content::{Content, Part};
@@ -18,15 +18,19 @@ use scratchbook_core::event::Event;
 const MARKERS: TextMarkers = TextMarkers::QUOTE;
 
 /// Returns the entry for an event; `None` if the event adds nothing. `authors` contains the author of each call.
-pub(super) fn entry<'a>(event: &'a Event, viewer: &Viewer<'_>, authors: &HashMap<&str, &str>) -> Option<Entry<'a>> {
+pub(super) fn entry<'a>(
+    event: &'a Event,
+    viewer: &Viewer<'_>,
+    authors: &HashMap<&str, &str>,
+) -> Option<ConversationEntry<'a>> {
     let content = event.content.as_ref()?;
     if !viewer.is_anothers(event) && !answers_another(event, viewer, authors) {
-        return Some(Entry::of(event, content));
+        return Some(ConversationEntry::of(event, content));
     }
     if content.parts().is_empty() {
-        return Some(Entry::of(event, content));
+        return Some(ConversationEntry::of(event, content));
     }
-    quoted(&event.author, content).map(Entry::quoted)
+    quoted(&event.author, content).map(ConversationEntry::quoted)
 }
 
 /// Returns whether an event answers another agent's call. Such a response may come from the user.

@@ -15,7 +15,7 @@ use scratchbook_core::session::{Events, micros_of_seconds};
 
 /// A summary, and the places of the events that it covers.
 #[derive(Clone, Debug)]
-pub(in crate::agent) struct Summary<'a> {
+pub(in crate::agent) struct CoveringSummary<'a> {
     pub(in crate::agent) event: &'a Arc<Event>,
     pub(in crate::agent) compaction: &'a EventCompaction,
     /// The range is empty if the events are no longer in the log. The summary is then placed where the range starts.
@@ -40,7 +40,10 @@ impl RangeEnd {
 
 /// Returns the visible summaries that are not contained in another one, in the order of the log. If two summaries cover
 /// the same events, the later one counts.
-pub(in crate::agent) fn summaries<'a>(live: &[&'a Arc<Event>], sees: impl Fn(&Event) -> bool) -> Vec<Summary<'a>> {
+pub(in crate::agent) fn summaries<'a>(
+    live: &[&'a Arc<Event>],
+    sees: impl Fn(&Event) -> bool,
+) -> Vec<CoveringSummary<'a>> {
     let found: Vec<_> = live.iter().enumerate().filter(|(_, event)| is_summary(event) && sees(event)).collect();
     if found.is_empty() {
         return Vec::new();
@@ -120,7 +123,7 @@ impl<'e, 'a> TimeIndex<'e, 'a> {
         Self { live, at, cut }
     }
 
-    fn resolve(&self, place: usize, event: &'a Arc<Event>) -> Option<Summary<'a>> {
+    fn resolve(&self, place: usize, event: &'a Arc<Event>) -> Option<CoveringSummary<'a>> {
         let compaction = event.actions.compaction.as_deref()?;
         let (start, end) = (compaction.start_timestamp, compaction.end_timestamp);
         let last = self.named(end).iter().copied().rfind(|last| *last < place);
@@ -140,7 +143,7 @@ impl<'e, 'a> TimeIndex<'e, 'a> {
         let covers = from.min(to)..to;
         let first = RangeEnd(first.or((!self.cut).then_some(from)), start);
         let last = RangeEnd(covers.end.checked_sub(1).filter(|_| last.is_some() || !self.cut), end);
-        Some(Summary { event, compaction, covers, place, first, last })
+        Some(CoveringSummary { event, compaction, covers, place, first, last })
     }
 
     /// Returns the places of the events with exactly this time.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use scratchbook::model::Llm;
 use scratchbook::{Agent, Content, Result};
 
-use model::{DemoModel, Script};
+use model::{DemoModel, DemoScript};
 
 /// The name of the model that repeats the last message.
 pub(super) const ECHO: &str = "echo";
@@ -19,7 +19,8 @@ pub(super) const SHOP: &str = "shop";
 
 /// Returns the apps by name. Their scripts answer if no model is given.
 pub(super) fn apps(model: Option<&Arc<dyn Llm>>) -> [Result<(&'static str, Arc<dyn Agent>)>; 2] {
-    let model_or = |script: Script| model.map_or_else(|| Arc::new(DemoModel::new(script)) as Arc<dyn Llm>, Arc::clone);
+    let model_or =
+        |script: DemoScript| model.map_or_else(|| Arc::new(DemoModel::new(script)) as Arc<dyn Llm>, Arc::clone);
     [
         shop::agent(model_or(shop::answer)).map(|agent| ("demo", Arc::new(agent) as Arc<dyn Agent>)),
         story::agent(model_or).map(|agent| ("story", Arc::new(agent) as Arc<dyn Agent>)),

@@ -14,23 +14,23 @@ use tokio::time::sleep;
 const PACE: Duration = Duration::from_millis(15);
 
 /// Computes the answer to a conversation.
-pub(super) type Script = fn(&LlmRequest) -> LlmResponse;
+pub(super) type DemoScript = fn(&LlmRequest) -> LlmResponse;
 
 /// A model that answers by a script. Unlike `ScriptedLlm`, it keeps no requests, because a server runs for a long time.
 #[derive(Clone, Copy)]
 pub(super) struct DemoModel {
     name: &'static str,
-    script: Script,
+    script: DemoScript,
 }
 
 impl DemoModel {
     /// Creates the model of a built-in agent, which files cannot name.
-    pub(super) fn new(script: Script) -> Self {
+    pub(super) fn new(script: DemoScript) -> Self {
         Self::named("demo-script", script)
     }
 
     /// Creates a model that files can name.
-    pub(super) fn named(name: &'static str, script: Script) -> Self {
+    pub(super) fn named(name: &'static str, script: DemoScript) -> Self {
         Self { name, script }
     }
 }

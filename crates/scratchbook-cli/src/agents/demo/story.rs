@@ -6,9 +6,9 @@ use scratchbook::agent::SequentialAgent;
 use scratchbook::model::{Llm, LlmRequest, LlmResponse};
 use scratchbook::{LlmAgent, Result};
 
-use super::model::Script;
+use super::model::DemoScript;
 
-pub(super) fn agent(model_or: impl Fn(Script) -> Arc<dyn Llm>) -> Result<SequentialAgent> {
+pub(super) fn agent(model_or: impl Fn(DemoScript) -> Arc<dyn Llm>) -> Result<SequentialAgent> {
     let outliner = LlmAgent::builder("outliner")
         .description("Outlines a story about what the user names.")
         .model(model_or(outline))

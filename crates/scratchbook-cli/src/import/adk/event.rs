@@ -5,40 +5,40 @@ use scratchbook::plan::prepare_event;
 use scratchbook::store::Limits;
 use scratchbook::{Error, Event, SessionKey, json};
 
-use super::super::report::Refusal;
+use super::super::report::RefusedRow;
 use super::super::source::PAGE;
 use super::camel_case;
-use super::rows::{AdkDatabase, EventRow};
+use super::rows::{AdkDatabase, AdkEventRow};
 use super::typescript;
 use super::values::has_no_number;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// A page of a session's events, in order.
 #[derive(Debug, Default)]
-pub(super) struct EventPage {
+pub(super) struct ImportedEvents {
     pub(super) events: Vec<Event>,
     /// The events that this store would refuse.
-    pub(super) refused: Vec<Refusal>,
+    pub(super) refused: Vec<RefusedRow>,
     /// How many rows were read.
     pub(super) rows: usize,
     /// The id of the last row.
     pub(super) last: Option<String>,
 }
 
-impl EventPage {
+impl ImportedEvents {
     /// Reads the page after an event; `None` if there are no more events.
     pub(super) async fn read(
         source: &dyn AdkDatabase,
         session: &SessionKey,
         after: Option<&str>,
-    ) -> Result<Option<Self>, Failure> {
+    ) -> Result<Option<Self>, CommandFailure> {
         let rows = source.events(session, after, PAGE).await?;
         let mut page = Self { rows: rows.len(), last: rows.last().map(|row| row.id.clone()), ..Self::default() };
         for row in rows {
             let name = format!("event {} of {session}", row.id);
             match read(row) {
                 Ok(event) => page.events.push(event),
-                Err(why) => page.refused.push(Refusal::new(name, why)),
+                Err(why) => page.refused.push(RefusedRow::new(name, why)),
             }
         }
         Ok((page.rows > 0).then_some(page))
@@ -46,7 +46,7 @@ impl EventPage {
 }
 
 /// Reads a row.
-pub(super) fn read(row: EventRow) -> Result<Event, Error> {
+pub(super) fn read(row: AdkEventRow) -> Result<Event, Error> {
     let text = row.data?;
     let mut event: Event = json::from_str(&text).map_err(|why| {
         if has_no_number(&text) {

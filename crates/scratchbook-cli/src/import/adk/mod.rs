@@ -29,11 +29,11 @@ use scratchbook::{Error, ErrorKind, Event, SessionKey};
 use serde_json::Map;
 
 use super::owner_state::{OwnerState, SourceChanges, name_of};
-use super::report::{ImportReport, Refusal};
+use super::report::{ImportReport, RefusedRow};
 use super::source::PAGE;
 use super::untrusted::AdkState;
-use crate::database::Database;
-use crate::failure::Failure;
+use crate::database::OpenDatabase;
+use crate::failure::CommandFailure;
 use location::DatabaseLocation;
 use values::Values;
 
@@ -41,16 +41,16 @@ pub(super) use layout::Layout;
 pub(super) use rows::AdkDatabase;
 
 /// Opens a database and checks its layout.
-pub(super) async fn open(source: &str, layout: Layout) -> Result<Box<dyn AdkDatabase>, Failure> {
+pub(super) async fn open(source: &str, layout: Layout) -> Result<Box<dyn AdkDatabase>, CommandFailure> {
     Ok(match DatabaseLocation::read(source, layout)? {
         DatabaseLocation::File(path) => Box::new(sqlite::Sqlite::open(&path, layout)?),
-        DatabaseLocation::Postgres(uri) => Box::new(postgres::Postgres::open(&uri).await?),
+        DatabaseLocation::Postgres(uri) => Box::new(postgres::AdkPostgres::open(&uri).await?),
     })
 }
 
 /// Reads the JSON of an event.
 pub(super) fn read_event(text: &str) -> Result<Event, Error> {
-    event::read(rows::EventRow { id: String::new(), data: Ok(text.to_owned()), time: None, columns: None })
+    event::read(rows::AdkEventRow { id: String::new(), data: Ok(text.to_owned()), time: None, columns: None })
 }
 
 /// Reads the JSON of a session's state.
@@ -61,9 +61,9 @@ pub(super) fn read_state(text: &str) -> Result<AdkState, Error> {
 /// Imports everything: app by app, user by user, session by session.
 pub(super) async fn import(
     source: &dyn AdkDatabase,
-    database: &Database,
+    database: &OpenDatabase,
     report: &mut ImportReport,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     report.progress.of(source.count_events().await?);
     for app in source.apps().await? {
         let shared = begin(source, database, StateOwner::app(&app), &app, None, report).await?;
@@ -85,11 +85,11 @@ pub(super) async fn import(
 
 async fn import_user(
     source: &dyn AdkDatabase,
-    database: &Database,
+    database: &OpenDatabase,
     app: &str,
     user: &str,
     report: &mut ImportReport,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let shared = begin(source, database, StateOwner::user(app, user), app, Some(user), report).await?;
     let mut after = None;
     loop {
@@ -99,7 +99,9 @@ async fn import_user(
         for session in sessions {
             let name = format!("session {app}/{user}/{}", session.id);
             match session::import(source, database, (app, user), &session, report).await {
-                Err(Failure::Refused(why)) if is_about_the_row(&why) => report.refuse(Refusal::new(name, why)),
+                Err(CommandFailure::Refused(why)) if is_about_the_row(&why) => {
+                    report.refuse(RefusedRow::new(name, why))
+                }
                 done => done?,
             }
         }
@@ -113,19 +115,19 @@ async fn import_user(
 /// Reads the state of a user or an app; `None` if its name is invalid here.
 async fn begin(
     source: &dyn AdkDatabase,
-    database: &Database,
+    database: &OpenDatabase,
     owner: Result<StateOwner, Error>,
     app: &str,
     user: Option<&str>,
     report: &mut ImportReport,
-) -> Result<Option<OwnerState>, Failure> {
+) -> Result<Option<OwnerState>, CommandFailure> {
     let text = source.state(app, user).await?;
     let owner = match owner {
         Ok(owner) => owner,
         Err(why) => {
             if text.is_some() {
                 let row = user.map_or_else(|| format!("app {app}"), |user| format!("user {app}/{user}"));
-                report.refuse(Refusal::new(row, why));
+                report.refuse(RefusedRow::new(row, why));
             }
             return Ok(None);
         }
@@ -134,7 +136,7 @@ async fn begin(
         None => Map::new(),
         Some(Ok(values)) => values.report(&name_of(&owner), report),
         Some(Err(why)) => {
-            report.refuse(Refusal::new(name_of(&owner), why));
+            report.refuse(RefusedRow::new(name_of(&owner), why));
             return Ok(None);
         }
     };
@@ -151,7 +153,7 @@ struct InDatabase<'a>(&'a dyn AdkDatabase);
 
 #[async_trait]
 impl SourceChanges for InDatabase<'_> {
-    async fn has_event(&self, session: &SessionKey, id: &str) -> Result<bool, Failure> {
+    async fn has_event(&self, session: &SessionKey, id: &str) -> Result<bool, CommandFailure> {
         Ok(self.0.has_event(session, id).await?)
     }
 

@@ -8,17 +8,17 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
 
 use super::layout::{DetectedTables, Layout};
-use super::rows::{AdkDatabase, Columns, EventRow, SessionRow};
+use super::rows::{AdkDatabase, AdkEventRow, AdkSessionRow, EventOverrides};
 use super::tls;
 
 /// A connection in a read-only transaction on one snapshot.
 #[derive(Debug)]
-pub(super) struct Postgres {
+pub(super) struct AdkPostgres {
     client: Client,
     name: String,
 }
 
-impl Postgres {
+impl AdkPostgres {
     pub(super) async fn open(uri: &str) -> Result<Self> {
         let name = without_password(uri);
         let client = tls::connect(uri).await?;
@@ -58,7 +58,7 @@ impl Postgres {
 }
 
 #[async_trait]
-impl AdkDatabase for Postgres {
+impl AdkDatabase for AdkPostgres {
     async fn count_events(&self) -> Result<u64> {
         let rows = self.query("SELECT count(*) FROM events", &[]).await?;
         Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0).unsigned_abs()))
@@ -90,7 +90,7 @@ impl AdkDatabase for Postgres {
         Ok(found.into_iter().next())
     }
 
-    async fn sessions(&self, app: &str, user: &str, after: Option<&str>, limit: usize) -> Result<Vec<SessionRow>> {
+    async fn sessions(&self, app: &str, user: &str, after: Option<&str>, limit: usize) -> Result<Vec<AdkSessionRow>> {
         let sql = r#"SELECT id::text, state::text, (extract(epoch FROM create_time) * 1000000)::bigint,
                 (extract(epoch FROM update_time) * 1000000)::bigint
             FROM sessions WHERE app_name = $1 AND user_id = $2 AND ($3::text IS NULL OR (update_time, id COLLATE "C") > (
@@ -98,7 +98,7 @@ impl AdkDatabase for Postgres {
             ))
             ORDER BY update_time, id COLLATE "C" LIMIT $4"#;
         let rows = self.query(sql, &[&app, &user, &after, &limit_of(limit)]).await?;
-        let row = |row: &Row| SessionRow {
+        let row = |row: &Row| AdkSessionRow {
             id: row.get(0),
             state: row.get(1),
             create_time: seconds(row.get(2)),
@@ -107,7 +107,7 @@ impl AdkDatabase for Postgres {
         Ok(rows.iter().map(row).collect())
     }
 
-    async fn events(&self, session: &SessionKey, after: Option<&str>, limit: usize) -> Result<Vec<EventRow>> {
+    async fn events(&self, session: &SessionKey, after: Option<&str>, limit: usize) -> Result<Vec<AdkEventRow>> {
         // Ids are ordered by the database's collation, as in google-adk.
         let sql = "SELECT id::text, invocation_id::text, (extract(epoch FROM timestamp) * 1000000)::bigint,
                 coalesce(event_data::text, '{}')
@@ -119,9 +119,9 @@ impl AdkDatabase for Postgres {
             ORDER BY timestamp, id LIMIT $5";
         let (app, user, session) = (session.app_name(), session.user_id(), session.session_id());
         let rows = self.query(sql, &[&app, &user, &session, &after, &limit_of(limit)]).await?;
-        let row = |row: &Row| EventRow {
+        let row = |row: &Row| AdkEventRow {
             id: row.get(0),
-            columns: Some(Columns { invocation_id: row.get(1) }),
+            columns: Some(EventOverrides { invocation_id: row.get(1) }),
             time: seconds(row.get(2)),
             data: Ok(row.get(3)),
         };

@@ -20,10 +20,10 @@ pub(in crate::import) trait AdkDatabase: Send + Sync {
 
     /// Returns a user's sessions after the session `after`, the least recently updated first, so that the last write to
     /// a user's key is imported last.
-    async fn sessions(&self, app: &str, user: &str, after: Option<&str>, limit: usize) -> Result<Vec<SessionRow>>;
+    async fn sessions(&self, app: &str, user: &str, after: Option<&str>, limit: usize) -> Result<Vec<AdkSessionRow>>;
 
     /// Returns a session's events in google-adk's order, after the event `after`.
-    async fn events(&self, session: &SessionKey, after: Option<&str>, limit: usize) -> Result<Vec<EventRow>>;
+    async fn events(&self, session: &SessionKey, after: Option<&str>, limit: usize) -> Result<Vec<AdkEventRow>>;
 
     /// Returns whether a session has an event with this id.
     async fn has_event(&self, session: &SessionKey, id: &str) -> Result<bool>;
@@ -31,7 +31,7 @@ pub(in crate::import) trait AdkDatabase: Send + Sync {
 
 /// A row of `sessions`.
 #[derive(Debug)]
-pub(in crate::import) struct SessionRow {
+pub(in crate::import) struct AdkSessionRow {
     pub(super) id: String,
     /// The session's own state, as JSON text.
     pub(super) state: String,
@@ -43,17 +43,17 @@ pub(in crate::import) struct SessionRow {
 
 /// A row of `events`.
 #[derive(Debug)]
-pub(in crate::import) struct EventRow {
+pub(in crate::import) struct AdkEventRow {
     pub(super) id: String,
     /// The event as JSON text; `Err` if the column is not text.
     pub(super) data: Result<String>,
     pub(super) time: Option<f64>,
     /// Columns that take precedence over the JSON, in the layout in which google-adk reads them.
-    pub(super) columns: Option<Columns>,
+    pub(super) columns: Option<EventOverrides>,
 }
 
 /// Columns that take precedence over the JSON.
 #[derive(Debug)]
-pub(in crate::import) struct Columns {
+pub(in crate::import) struct EventOverrides {
     pub(super) invocation_id: String,
 }

@@ -11,19 +11,19 @@ use serde_json::Map;
 use super::super::report::ImportReport;
 use super::super::session::{SessionWriter, WHOLE, correction};
 use super::super::source::PAGE;
-use super::event::EventPage;
-use super::rows::{AdkDatabase, SessionRow};
+use super::event::ImportedEvents;
+use super::rows::{AdkDatabase, AdkSessionRow};
 use super::values::Values;
-use crate::database::Database;
-use crate::failure::Failure;
+use crate::database::OpenDatabase;
+use crate::failure::CommandFailure;
 
 pub(super) async fn import(
     source: &dyn AdkDatabase,
-    database: &Database,
+    database: &OpenDatabase,
     (app, user): (&str, &str),
-    row: &SessionRow,
+    row: &AdkSessionRow,
     report: &mut ImportReport,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let key = SessionKey::new(app, user, &row.id)?;
     if key.session_id() != row.id {
         let message = format!("the id '{}' has spaces around it, which would be trimmed; rename the session", row.id);
@@ -43,7 +43,7 @@ pub(super) async fn import(
     // A short new session is written in one commit, so that nobody sees it with another state.
     let whole = writer.is_new() && count < WHOLE;
     let (mut page, mut left, mut after) = (Some(first), pages, None);
-    while let Some(EventPage { mut events, refused, rows, last }) = page {
+    while let Some(ImportedEvents { mut events, refused, rows, last }) = page {
         left = left.saturating_sub(1);
         if whole && left == 0 {
             events.extend(correction(&fold(initial.clone(), [&changes]), &state, count as u64, time)?);
@@ -52,7 +52,7 @@ pub(super) async fn import(
         writer.events(events).await?;
         report.progress.advance(rows);
         after = last.or(after);
-        page = if left > 0 { EventPage::read(source, &key, after.as_deref()).await? } else { None };
+        page = if left > 0 { ImportedEvents::read(source, &key, after.as_deref()).await? } else { None };
     }
     report.session(writer.finish((!whole).then_some((&state, time))).await?);
     Ok(())
@@ -60,7 +60,7 @@ pub(super) async fn import(
 
 /// A summary of a session's events, from a first pass over them.
 struct EventSummary {
-    first: EventPage,
+    first: ImportedEvents,
     pages: usize,
     /// How many events are valid.
     count: usize,
@@ -71,11 +71,11 @@ struct EventSummary {
 }
 
 impl EventSummary {
-    async fn of(source: &dyn AdkDatabase, key: &SessionKey) -> Result<Self, Failure> {
+    async fn of(source: &dyn AdkDatabase, key: &SessionKey) -> Result<Self, CommandFailure> {
         let mut survey =
-            Self { first: EventPage::default(), pages: 0, count: 0, changes: StateDelta::new(), time: None };
+            Self { first: ImportedEvents::default(), pages: 0, count: 0, changes: StateDelta::new(), time: None };
         let mut after: Option<String> = None;
-        while let Some(page) = EventPage::read(source, key, after.as_deref()).await? {
+        while let Some(page) = ImportedEvents::read(source, key, after.as_deref()).await? {
             for event in &page.events {
                 let changes = event.actions.state_delta.iter();
                 let mut own = changes.filter(|(name, _)| Scope::split(name).0 == Scope::Session);

@@ -16,7 +16,7 @@ use scratchbook::store::without_password;
 use scratchbook::{Error, ErrorKind, Result, SessionKey};
 
 use super::layout::{DetectedTables, Layout};
-use super::rows::{AdkDatabase, Columns, EventRow, SessionRow};
+use super::rows::{AdkDatabase, AdkEventRow, AdkSessionRow, EventOverrides};
 
 /// A file that is open for reading on one snapshot.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl AdkDatabase for Sqlite {
         self.one("SELECT state FROM user_states WHERE app_name = ?1 AND user_id = ?2", [app, user], |row| row.get(0))
     }
 
-    async fn sessions(&self, app: &str, user: &str, after: Option<&str>, limit: usize) -> Result<Vec<SessionRow>> {
+    async fn sessions(&self, app: &str, user: &str, after: Option<&str>, limit: usize) -> Result<Vec<AdkSessionRow>> {
         let sql = "SELECT id, state, create_time, update_time FROM sessions
             WHERE app_name = ?1 AND user_id = ?2 AND (?3 IS NULL OR (update_time, id) > (
                 SELECT update_time, id FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3
@@ -93,11 +93,11 @@ impl AdkDatabase for Sqlite {
         self.query(sql, params![app, user, after, limit_of(limit)], |row| {
             let time = |column| Ok::<_, rusqlite::Error>(seconds(row.get_ref(column)?, self.layout));
             let (create_time, update_time) = (time(2)?, time(3)?);
-            Ok(SessionRow { id: row.get(0)?, state: row.get(1)?, create_time, update_time })
+            Ok(AdkSessionRow { id: row.get(0)?, state: row.get(1)?, create_time, update_time })
         })
     }
 
-    async fn events(&self, session: &SessionKey, after: Option<&str>, limit: usize) -> Result<Vec<EventRow>> {
+    async fn events(&self, session: &SessionKey, after: Option<&str>, limit: usize) -> Result<Vec<AdkEventRow>> {
         // This is the order of each service: events with equal times are ordered by when they were appended, or by id.
         // ADK for TypeScript, whose times are integers, does not define an order for them.
         let order = match self.layout {
@@ -122,9 +122,9 @@ impl AdkDatabase for Sqlite {
             };
             let columns = match self.layout {
                 Layout::Sqlite => None,
-                Layout::Database => Some(Columns { invocation_id: row.get(1)? }),
+                Layout::Database => Some(EventOverrides { invocation_id: row.get(1)? }),
             };
-            Ok(EventRow { id: row.get(0)?, data, time: seconds(row.get_ref(2)?, self.layout), columns })
+            Ok(AdkEventRow { id: row.get(0)?, data, time: seconds(row.get_ref(2)?, self.layout), columns })
         })
     }
 

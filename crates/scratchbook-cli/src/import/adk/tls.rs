@@ -20,7 +20,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Whether the connection is encrypted.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum TlsMode {
+enum AdkTlsMode {
     Disable,
     /// If the server supports it and its certificate is valid.
     Prefer,
@@ -34,12 +34,12 @@ pub(super) async fn connect(uri: &str) -> Result<Client> {
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(CONNECT_TIMEOUT);
     }
-    if mode != TlsMode::Disable {
+    if mode != AdkTlsMode::Disable {
         let encrypted = MakeRustlsConnect::new(tls(root.as_deref())?);
         match config.ssl_mode(SslMode::Require).connect(encrypted).await {
             Ok((client, connection)) => return Ok(driven(client, connection)),
             // An error from the server itself would also occur without encryption, so there is no second attempt.
-            Err(error) if mode == TlsMode::Require || error.code().is_some() => {
+            Err(error) if mode == AdkTlsMode::Require || error.code().is_some() => {
                 let hint = "; name the authority of its certificate with sslrootcert=FILE";
                 let hint = if error.code().is_none() { hint } else { "" };
                 return Err(failed(&name, &error, hint));
@@ -62,15 +62,15 @@ fn driven(client: Client, connection: impl Future + Send + 'static) -> Client {
 }
 
 /// Reads the parameters of a URI that concern TLS, and leaves the rest to the driver.
-fn read(uri: &str) -> Result<(Config, TlsMode, Option<String>)> {
+fn read(uri: &str) -> Result<(Config, AdkTlsMode, Option<String>)> {
     let (address, parameters) = uri.split_once('?').unwrap_or((uri, ""));
-    let (mut mode, mut root, mut rest) = (TlsMode::Prefer, None, Vec::new());
+    let (mut mode, mut root, mut rest) = (AdkTlsMode::Prefer, None, Vec::new());
     for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
         match parameter.split_once('=') {
             // asyncpg calls this parameter `ssl`.
-            Some(("sslmode" | "ssl", "disable")) => mode = TlsMode::Disable,
-            Some(("sslmode" | "ssl", "allow" | "prefer")) => mode = TlsMode::Prefer,
-            Some(("sslmode" | "ssl", "require" | "verify-ca" | "verify-full" | "true")) => mode = TlsMode::Require,
+            Some(("sslmode" | "ssl", "disable")) => mode = AdkTlsMode::Disable,
+            Some(("sslmode" | "ssl", "allow" | "prefer")) => mode = AdkTlsMode::Prefer,
+            Some(("sslmode" | "ssl", "require" | "verify-ca" | "verify-full" | "true")) => mode = AdkTlsMode::Require,
             Some(("sslrootcert", path)) => root = Some(path.to_owned()),
             _ => rest.push(parameter),
         }
@@ -115,10 +115,13 @@ mod tests {
     fn a_uri_says_how_it_is_encrypted() {
         let mode = |uri: &str| read(uri).map(|(_, mode, root)| (mode, root));
         let uri = "postgresql://me:s3cret@db/agents";
-        assert_eq!(mode(uri).unwrap(), (TlsMode::Prefer, None));
-        assert_eq!(mode(&format!("{uri}?ssl=disable&application_name=x")).unwrap(), (TlsMode::Disable, None));
+        assert_eq!(mode(uri).unwrap(), (AdkTlsMode::Prefer, None));
+        assert_eq!(mode(&format!("{uri}?ssl=disable&application_name=x")).unwrap(), (AdkTlsMode::Disable, None));
         let root = Some("ca.pem".to_owned());
-        assert_eq!(mode(&format!("{uri}?sslmode=verify-full&sslrootcert=ca.pem")).unwrap(), (TlsMode::Require, root));
+        assert_eq!(
+            mode(&format!("{uri}?sslmode=verify-full&sslrootcert=ca.pem")).unwrap(),
+            (AdkTlsMode::Require, root)
+        );
         for bad in ["?sslmode=s3cret", "?unknown=s3cret"] {
             let error = mode(&format!("{uri}{bad}")).unwrap_err();
             assert!(error.kind() == ErrorKind::InvalidArgument && !error.to_string().contains("s3cret"), "{error}");

@@ -8,7 +8,7 @@ use scratchbook::{Error, Scope, StateDelta, json};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::super::report::{ImportReport, Refusal};
+use super::super::report::{ImportReport, RefusedRow};
 use super::super::source::not_an_object;
 
 /// A number out of range, which replaces NaN and infinities.
@@ -61,7 +61,7 @@ impl Values {
     /// Reports the refused keys and returns the others.
     pub(super) fn report(self, whose: &str, report: &mut ImportReport) -> Map<String, Value> {
         for (name, why) in self.refused {
-            report.refuse(Refusal::new(format!("key '{}' of {whose}", short(&name)), why));
+            report.refuse(RefusedRow::new(format!("key '{}' of {whose}", short(&name)), why));
         }
         self.kept
     }

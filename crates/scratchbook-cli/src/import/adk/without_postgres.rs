@@ -7,9 +7,9 @@ use super::sqlite::Sqlite;
 
 /// Opens nothing.
 #[derive(Debug)]
-pub(super) struct Postgres;
+pub(super) struct AdkPostgres;
 
-impl Postgres {
+impl AdkPostgres {
     /// Fails with `Unsupported`. The result has the type of the other kind of database.
     pub(super) async fn open(_: &str) -> Result<Sqlite> {
         let message = "this scratchbook was built without PostgreSQL; build it with --features postgres";

@@ -8,7 +8,7 @@ use scratchbook::session::{PutStateOptions, StateOwner};
 use scratchbook::store::export::Counts;
 use scratchbook::{Error, ErrorKind, Event, Scope, SessionKey, StateDelta};
 
-use super::record::Record;
+use super::record::ImportLine;
 
 /// The contents of a checked file.
 #[derive(Debug, Default)]
@@ -34,35 +34,35 @@ pub(super) struct Checker {
 
 impl Checker {
     /// Checks the next line.
-    pub(super) fn line(&mut self, record: &Record) -> Result<(), Error> {
+    pub(super) fn line(&mut self, record: &ImportLine) -> Result<(), Error> {
         if self.ended {
             return Err(Error::invalid("there is a line after the end"));
         }
-        if self.begun == matches!(record, Record::Header) {
+        if self.begun == matches!(record, ImportLine::Header) {
             let message = "it is no export of scratchbook's: it does not begin with one line of the type 'header'";
             return Err(Error::invalid(message));
         }
         if let Some((key, missing, of)) = &self.session
             && *missing > 0
-            && !matches!(record, Record::Event(..))
+            && !matches!(record, ImportLine::Event(..))
         {
             return Err(Error::invalid(format!(
                 "{missing} of the {of} events of the session {key} are missing before it"
             )));
         }
         match record {
-            Record::Header => self.begun = true,
-            Record::Owner(owner, _) => self.owner(owner)?,
-            Record::Put(delta, options) => self.put(delta, options)?,
-            Record::Session { id, events, .. } => {
+            ImportLine::Header => self.begun = true,
+            ImportLine::Owner(owner, _) => self.owner(owner)?,
+            ImportLine::Put(delta, options) => self.put(delta, options)?,
+            ImportLine::Session { id, events, .. } => {
                 let user = self.user()?;
                 let key = SessionKey::new(user.app_name(), user.user_id().unwrap_or_default(), id)?;
                 self.session = Some((key, *events, *events));
                 self.artifact = None;
             }
-            Record::Event(seq, event) => self.event(*seq, event)?,
-            Record::Artifact(artifact) => self.artifact(&artifact.filename, artifact.version)?,
-            Record::End(counts) => {
+            ImportLine::Event(seq, event) => self.event(*seq, event)?,
+            ImportLine::Artifact(artifact) => self.artifact(&artifact.filename, artifact.version)?,
+            ImportLine::End(counts) => {
                 if *counts != self.contents.counts {
                     let found = self.contents.counts;
                     return Err(Error::invalid(format!(

@@ -19,14 +19,14 @@ use scratchbook::{CreateSessionConfig, Error, ErrorKind, Event, SessionKey};
 use serde_json::{Map, Value};
 
 use super::owner_state::{OwnerState, SourceChanges};
-use super::report::{ImportReport, Refusal};
+use super::report::{ImportReport, RefusedRow};
 use super::session::{SessionWriter, same_value};
 use super::source::PAGE;
-use crate::database::Database;
-use crate::failure::Failure;
+use crate::database::OpenDatabase;
+use crate::failure::CommandFailure;
 use crate::owners::any_session;
 use check::{Checker, Contents, cut, hash_of_event, hash_of_put};
-use record::{Artifact, Record};
+use record::{Artifact, ImportLine};
 
 /// The beginning of a SQLite database.
 const SQLITE: &[u8] = b"SQLite format 3\0";
@@ -38,7 +38,7 @@ pub(super) struct CheckedFile {
 }
 
 /// Opens a file, or standard input for `-`, and checks it.
-pub(super) fn open(source: &str) -> Result<CheckedFile, Failure> {
+pub(super) fn open(source: &str) -> Result<CheckedFile, CommandFailure> {
     let mut file = if source == "-" { standard_input()? } else { File::open(source).map_err(|e| unread(source, e))? };
     refuse_database(source, &file)?;
     let contents = check(&file).map_err(|e| e.context(source))?;
@@ -85,7 +85,7 @@ fn of_other_kind(error: Error, line: usize) -> Error {
     Error::new(error.kind(), message)
 }
 
-fn standard_input() -> Result<File, Failure> {
+fn standard_input() -> Result<File, CommandFailure> {
     let mut file = tempfile::tempfile().map_err(|e| unread("a temporary file for standard input", e))?;
     io::copy(&mut io::stdin().lock(), &mut file).map_err(|e| unread("standard input", e))?;
     file.rewind().map_err(|e| unread("a temporary file for standard input", e))?;
@@ -119,7 +119,7 @@ impl<R: Read> RecordReader<R> {
         Self { reader: BufReader::new(from), line: Vec::new(), number: 0 }
     }
 
-    fn next(&mut self) -> Result<Option<Record>, Error> {
+    fn next(&mut self) -> Result<Option<ImportLine>, Error> {
         self.line.clear();
         self.reader.read_until(b'\n', &mut self.line).map_err(|e| unread(&format!("line {}", self.number + 1), e))?;
         if self.line.is_empty() {
@@ -128,7 +128,7 @@ impl<R: Read> RecordReader<R> {
         let whole = self.line.ends_with(b"\n");
         self.number += 1;
         let text = std::str::from_utf8(&self.line).map_err(|_| Error::invalid("it is not UTF-8"));
-        let record = text.and_then(|text| Record::read(text.trim_end_matches(['\n', '\r'])));
+        let record = text.and_then(|text| ImportLine::read(text.trim_end_matches(['\n', '\r'])));
         match record {
             Ok(record) => Ok(Some(record)),
             // The line is the last one, and truncated.
@@ -139,7 +139,11 @@ impl<R: Read> RecordReader<R> {
 }
 
 /// Imports a checked file.
-pub(super) async fn import(source: CheckedFile, database: &Database, report: &mut ImportReport) -> Result<(), Failure> {
+pub(super) async fn import(
+    source: CheckedFile,
+    database: &OpenDatabase,
+    report: &mut ImportReport,
+) -> Result<(), CommandFailure> {
     let CheckedFile { file, contents } = source;
     report.progress.of(contents.counts.events);
     let mut import = JsonlImport {
@@ -161,7 +165,7 @@ pub(super) async fn import(source: CheckedFile, database: &Database, report: &mu
 }
 
 struct JsonlImport<'a> {
-    database: &'a Database,
+    database: &'a OpenDatabase,
     report: &'a mut ImportReport,
     contents: &'a Contents,
     app: Option<OwnerInProgress>,
@@ -191,14 +195,14 @@ struct SessionInProgress<'a> {
 }
 
 impl<'a> JsonlImport<'a> {
-    async fn record(&mut self, record: Record) -> Result<(), Failure> {
+    async fn record(&mut self, record: ImportLine) -> Result<(), CommandFailure> {
         match record {
-            Record::Owner(owner, state) if owner.user_id().is_none() => {
+            ImportLine::Owner(owner, state) if owner.user_id().is_none() => {
                 self.end_user().await?;
                 self.end_app().await?;
                 self.app = Some(self.begin(owner, Some(state)).await?);
             }
-            Record::Owner(owner, state) => {
+            ImportLine::Owner(owner, state) => {
                 self.end_user().await?;
                 if self.app.is_none() {
                     // The file contains only a user, so the app's keys stay as they are.
@@ -207,7 +211,7 @@ impl<'a> JsonlImport<'a> {
                 }
                 self.user = Some(self.begin(owner, Some(state)).await?);
             }
-            Record::Put(delta, options) => {
+            ImportLine::Put(delta, options) => {
                 let Some(OwnerInProgress { owner, there, .. }) = self.user.as_ref().or(self.app.as_ref()) else {
                     return Ok(());
                 };
@@ -218,7 +222,7 @@ impl<'a> JsonlImport<'a> {
                     self.database.sessions.put_state(owner, delta, options).await?;
                 }
             }
-            Record::Session { id, config, events } => {
+            ImportLine::Session { id, config, events } => {
                 let Some(user) = &self.user else { return Ok(()) };
                 let key = SessionKey::new(user.owner.app_name(), user.owner.user_id().unwrap_or_default(), &id)?;
                 let writer = match has_expired(&config) {
@@ -235,7 +239,7 @@ impl<'a> JsonlImport<'a> {
                     self.end_session().await?;
                 }
             }
-            Record::Event(_, event) => {
+            ImportLine::Event(_, event) => {
                 if let Some(session) = &mut self.session {
                     session.page.push(*event);
                     session.missing -= 1;
@@ -246,8 +250,8 @@ impl<'a> JsonlImport<'a> {
                     }
                 }
             }
-            Record::Artifact(artifact) => self.artifact(*artifact).await?,
-            Record::Header | Record::End(_) => {}
+            ImportLine::Artifact(artifact) => self.artifact(*artifact).await?,
+            ImportLine::Header | ImportLine::End(_) => {}
         }
         Ok(())
     }
@@ -256,7 +260,7 @@ impl<'a> JsonlImport<'a> {
         &mut self,
         owner: StateOwner,
         state: Option<Map<String, Value>>,
-    ) -> Result<OwnerInProgress, Failure> {
+    ) -> Result<OwnerInProgress, CommandFailure> {
         let known = InFile(self.contents, &owner);
         let shared = OwnerState::begin(self.database, owner.clone(), state, &known, self.report).await?;
         let (mut there, mut after) = (HashSet::new(), 0);
@@ -270,7 +274,7 @@ impl<'a> JsonlImport<'a> {
         Ok(OwnerInProgress { owner, shared, there })
     }
 
-    async fn end_user(&mut self) -> Result<(), Failure> {
+    async fn end_user(&mut self) -> Result<(), CommandFailure> {
         (self.session, self.artifacts, self.is_left_out) = (None, None, false);
         match self.user.take() {
             Some(user) => user.shared.settle(self.database, self.report).await,
@@ -278,7 +282,7 @@ impl<'a> JsonlImport<'a> {
         }
     }
 
-    async fn end_app(&mut self) -> Result<(), Failure> {
+    async fn end_app(&mut self) -> Result<(), CommandFailure> {
         match self.app.take() {
             Some(app) => app.shared.settle(self.database, self.report).await,
             None => Ok(()),
@@ -286,14 +290,14 @@ impl<'a> JsonlImport<'a> {
     }
 
     /// Writes the events that were read. If the session is refused, its further events are skipped.
-    async fn write_page(&mut self) -> Result<(), Failure> {
+    async fn write_page(&mut self) -> Result<(), CommandFailure> {
         let Some(SessionInProgress { key, writer, page, .. }) = &mut self.session else { return Ok(()) };
         let events = std::mem::take(page);
         self.report.progress.advance(events.len());
         let Some(writing) = writer else { return Ok(()) };
         match writing.events(events).await {
-            Err(Failure::Refused(why)) if why.kind() == ErrorKind::AlreadyExists => {
-                self.report.refuse(Refusal::new(format!("session {key}"), why));
+            Err(CommandFailure::Refused(why)) if why.kind() == ErrorKind::AlreadyExists => {
+                self.report.refuse(RefusedRow::new(format!("session {key}"), why));
                 *writer = None;
                 Ok(())
             }
@@ -306,27 +310,27 @@ impl<'a> JsonlImport<'a> {
         &mut self,
         key: &SessionKey,
         config: CreateSessionConfig,
-    ) -> Result<Option<SessionWriter<'a>>, Failure> {
+    ) -> Result<Option<SessionWriter<'a>>, CommandFailure> {
         let state = config.state.clone();
         let writer = SessionWriter::new(self.database, key, config).await?;
         match writer.compare_beginning(&state).await {
             Ok(()) => Ok(Some(writer)),
-            Err(Failure::Refused(why)) if why.kind() == ErrorKind::AlreadyExists => {
-                self.report.refuse(Refusal::new(format!("session {key}"), why));
+            Err(CommandFailure::Refused(why)) if why.kind() == ErrorKind::AlreadyExists => {
+                self.report.refuse(RefusedRow::new(format!("session {key}"), why));
                 Ok(None)
             }
             Err(failure) => Err(failure),
         }
     }
 
-    async fn end_session(&mut self) -> Result<(), Failure> {
+    async fn end_session(&mut self) -> Result<(), CommandFailure> {
         self.write_page().await?;
         if let Some(writer) = self.session.as_mut().and_then(|session| session.writer.take()) {
             match writer.finish(None).await {
                 Ok(written) => self.report.session(written),
-                Err(Failure::Refused(why)) if why.kind() == ErrorKind::AlreadyExists => {
+                Err(CommandFailure::Refused(why)) if why.kind() == ErrorKind::AlreadyExists => {
                     let key = self.session.as_ref().map(|session| session.key.to_string()).unwrap_or_default();
-                    self.report.refuse(Refusal::new(format!("session {key}"), why));
+                    self.report.refuse(RefusedRow::new(format!("session {key}"), why));
                 }
                 Err(failure) => return Err(failure),
             }
@@ -334,7 +338,7 @@ impl<'a> JsonlImport<'a> {
         Ok(())
     }
 
-    async fn artifact(&mut self, artifact: Artifact) -> Result<(), Failure> {
+    async fn artifact(&mut self, artifact: Artifact) -> Result<(), CommandFailure> {
         let Artifact { filename, version, custom_metadata, part } = artifact;
         if self.is_left_out && !filename.starts_with("user:") {
             return Ok(());
@@ -355,7 +359,7 @@ impl<'a> JsonlImport<'a> {
             let found = artifacts.load_artifact(&key, &filename, Some(version)).await?;
             if !found.is_some_and(|found| same_part(&found, &part)) {
                 let message = "another artifact is there under this name and version; delete it there first";
-                self.report.refuse(Refusal::new(row(), Error::new(ErrorKind::AlreadyExists, message)));
+                self.report.refuse(RefusedRow::new(row(), Error::new(ErrorKind::AlreadyExists, message)));
             }
             return Ok(());
         }
@@ -363,7 +367,7 @@ impl<'a> JsonlImport<'a> {
         self.report.artifacts += 1;
         if saved != version {
             let message = format!("it was saved as version {saved}: somebody else saved one at the same time");
-            self.report.refuse(Refusal::new(row(), Error::new(ErrorKind::Conflict, message)));
+            self.report.refuse(RefusedRow::new(row(), Error::new(ErrorKind::Conflict, message)));
         }
         Ok(())
     }
@@ -386,7 +390,7 @@ struct InFile<'a>(&'a Contents, &'a StateOwner);
 
 #[async_trait]
 impl SourceChanges for InFile<'_> {
-    async fn has_event(&self, session: &SessionKey, id: &str) -> Result<bool, Failure> {
+    async fn has_event(&self, session: &SessionKey, id: &str) -> Result<bool, CommandFailure> {
         Ok(self.0.changes.contains(&hash_of_event(session, id)))
     }
 

@@ -17,7 +17,7 @@ use super::super::source::{IMPORTER, not_an_object};
 
 /// A line of an export.
 #[derive(Debug)]
-pub(super) enum Record {
+pub(super) enum ImportLine {
     Header,
     Owner(StateOwner, Map<String, Value>),
     Put(StateDelta, PutStateOptions),
@@ -36,10 +36,10 @@ pub(super) struct Artifact {
     pub(super) part: Part,
 }
 
-impl Record {
+impl ImportLine {
     /// Parses a line.
     pub(super) fn read(line: &str) -> Result<Self, Error> {
-        let mut fields = Fields::read(line)?;
+        let mut fields = LineFields::read(line)?;
         let kind: String = fields.take("type")?;
         let record = match kind.as_str() {
             "header" => {
@@ -150,9 +150,9 @@ impl Record {
 }
 
 /// The fields of a line that were not taken yet.
-struct Fields(HashMap<String, Box<RawValue>>);
+struct LineFields(HashMap<String, Box<RawValue>>);
 
-impl Fields {
+impl LineFields {
     fn read(line: &str) -> Result<Self, Error> {
         // Values are parsed one by one, so that an event can have its full depth.
         serde_json::from_str(line).map(Self).map_err(|e| Error::invalid(not_an_object(&e)))

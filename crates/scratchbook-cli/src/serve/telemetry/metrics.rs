@@ -14,9 +14,9 @@ const UPKEEP: Duration = Duration::from_secs(5);
 
 /// The recorded metrics.
 #[derive(Clone)]
-pub(in crate::serve) struct Metrics(PrometheusHandle);
+pub(in crate::serve) struct PrometheusMetrics(PrometheusHandle);
 
-impl Metrics {
+impl PrometheusMetrics {
     /// Installs the recorder.
     pub(in crate::serve) fn begin() -> Result<Self, Error> {
         let builder = PrometheusBuilder::new()

@@ -21,7 +21,7 @@ use tracing_subscriber::{Layer, Registry, fmt};
 use crate::args::{LogFormat, LogLevel, ServeArgs};
 
 use log::{Flush, LogQueue};
-pub(super) use metrics::Metrics;
+pub(super) use metrics::PrometheusMetrics;
 #[cfg(not(feature = "otel"))]
 use no_traces::Traces;
 #[cfg(not(feature = "otel"))]

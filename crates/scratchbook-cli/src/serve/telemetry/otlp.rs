@@ -21,7 +21,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::args::ServeArgs;
-use client::Client;
+use client::OtlpClient;
 
 /// The spans in traces: requests as OpenTelemetry names them, runs, what agents do in them, and the store calls.
 const SPANS: [&str; 4] =
@@ -48,7 +48,7 @@ impl Traces {
 
     /// Connects to a collector at a URL such as `http://localhost:4318`.
     fn new(endpoint: &str) -> Result<Self, Error> {
-        let client = Client::new(endpoint)?;
+        let client = OtlpClient::new(endpoint)?;
         let endpoint = format!("{}/v1/traces", endpoint.trim_end_matches('/'));
         let exporter = SpanExporter::builder()
             .with_http()

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::{assert_in_order, talk};
 use crate::Fixture;
 use crate::models::{
-    Answer, KEY, Model, gemini_call, gemini_error, gemini_parts, gemini_stuck_after, gemini_text, openai_deltas,
+    KEY, RecordedModel, ScriptedAnswer, gemini_call, gemini_error, gemini_parts, gemini_stuck_after, gemini_text,
+    openai_deltas,
 };
 
 /// A conversation in progress.
@@ -48,7 +49,7 @@ impl Talking {
 fn answers_of_gemini_come_as_they_are_made() {
     let fixture = Fixture::empty();
     let pause = Duration::from_millis(300);
-    let model = Model::start([gemini_text(&["Good ", "morning", ", Ann."]).slowly(pause)]);
+    let model = RecordedModel::start([gemini_text(&["Good ", "morning", ", Ann."]).slowly(pause)]);
     let command = model.gemini(&fixture, &["chat", "--model", "gemini-2.5-flash", "--session", "s1"]);
     let mut talking = Talking::begin(command, "Hello");
     talking.until("\nGood ");
@@ -80,14 +81,14 @@ fn gemini_calls_tools_and_sees_the_whole_conversation_again() {
     let answers = || {
         [gemini_call("add_to_cart", json!({"items": [{"name": "pear", "quantity": 1}]})), gemini_text(&["It is in."])]
     };
-    let model = Model::start(answers());
+    let model = RecordedModel::start(answers());
     let args = ["chat", "--model", "gemini-2.5-flash", "--session", "s1"];
     let out = talk(model.gemini(&fixture, &args), &["A pear"]).well();
     assert_in_order(
         &out,
         &["    add_to_cart({\"items\":", "    add_to_cart answers", "    cart = {\"pear\":1}", "It is in.\n"],
     );
-    let again = Model::start([gemini_text(&["You are welcome."])]);
+    let again = RecordedModel::start([gemini_text(&["You are welcome."])]);
     let out = talk(again.gemini(&fixture, &args), &["Thanks"]).well();
     assert_in_order(&out, &["> A pear\nIt is in.\n", "You are welcome."]);
     let contents = again.requests()[0].body["contents"].clone();
@@ -106,7 +107,7 @@ fn a_server_that_speaks_as_openai_does_streams_and_calls_tools() {
         ]})
     };
     let more = |args: &str| json!({"tool_calls": [{"index": 0, "function": {"arguments": args}}]});
-    let model = Model::start([
+    let model = RecordedModel::start([
         openai_deltas(
             &[
                 call(0, "add_to_cart", "call_1", ""),
@@ -135,7 +136,7 @@ fn a_server_that_speaks_as_openai_does_streams_and_calls_tools() {
 #[test]
 fn a_model_that_fails_says_why_and_the_conversation_goes_on() {
     let fixture = Fixture::empty();
-    let model = Model::start([
+    let model = RecordedModel::start([
         gemini_error(400, "INVALID_ARGUMENT", "the frobnicator is not supported"),
         gemini_text(&["Here I am."]),
         gemini_text(&["As I said."]),
@@ -162,7 +163,7 @@ fn thoughts_stand_apart_from_the_answer() {
         json!({"text": "It is "}),
         json!({"text": "Monday."}),
     ]);
-    let model = Model::start([answer]);
+    let model = RecordedModel::start([answer]);
     let command = model.gemini(&fixture, &["chat", "--model", "gemini-2.5-flash", "--session", "s1"]);
     let out = talk(command, &["What day is it?"]).well();
     assert_in_order(&out, &["\nLet me see.\nIt is Monday.\n", "last_reply = \"It is Monday.\""]);
@@ -173,13 +174,14 @@ fn thoughts_stand_apart_from_the_answer() {
 fn a_blocked_answer_is_shown_as_such() {
     let fixture = Fixture::empty();
     let blocked = json!({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 9}});
-    let model = Model::start([Answer::events(format!("data: {blocked}\r\n\r\n")), gemini_text(&["Yes."])]);
+    let model =
+        RecordedModel::start([ScriptedAnswer::events(format!("data: {blocked}\r\n\r\n")), gemini_text(&["Yes."])]);
     let command = model.gemini(&fixture, &["chat", "--model", "gemini-2.5-flash"]);
     let out = talk(command, &["Hello", "Still there?"]).well();
     assert_in_order(&out, &["SAFETY: the model has ended its answer so\n", "\nYes.\n"]);
     assert_eq!(out.matches("SAFETY").count(), 1, "{out}");
 
-    let model = Model::start([Answer::events(format!("data: {blocked}\r\n\r\n"))]);
+    let model = RecordedModel::start([ScriptedAnswer::events(format!("data: {blocked}\r\n\r\n"))]);
     let command = model.gemini(&fixture, &["chat", "--model", "gemini-2.5-flash"]);
     assert_eq!(talk(command, &["Hello"]).code, Some(6), "whoever reads no answer sees it by the exit code");
 }
@@ -187,7 +189,7 @@ fn a_blocked_answer_is_shown_as_such() {
 #[test]
 fn ctrl_c_in_the_middle_of_an_answer_leaves_a_sound_session() {
     let fixture = Fixture::empty();
-    let model = Model::start([gemini_stuck_after("Once upon "), gemini_text(&["Go on."])]);
+    let model = RecordedModel::start([gemini_stuck_after("Once upon "), gemini_text(&["Go on."])]);
     let args = ["chat", "--model", "gemini-2.5-flash", "--session", "s1"];
     let mut talking = Talking::begin(model.gemini(&fixture, &args), "Tell me a story");
     talking.until("Once upon ");
@@ -205,7 +207,7 @@ fn ctrl_c_in_the_middle_of_an_answer_leaves_a_sound_session() {
 #[test]
 fn with_a_key_the_demo_answers_by_adks_own_model() {
     let fixture = Fixture::empty();
-    let model = Model::start([gemini_text(&["Hello, I am a model."])]);
+    let model = RecordedModel::start([gemini_text(&["Hello, I am a model."])]);
     let out = talk(model.gemini(&fixture, &["chat"]), &["Hello"]).well();
     assert!(out.contains("Hello, I am a model.") && !out.contains("note:"), "{out}");
     assert!(model.requests()[0].path.contains("/models/gemini-3.5-flash:"), "{:?}", model.requests());

@@ -11,22 +11,22 @@ const COLUMNS: usize = 96;
 const PICTURE: &str = "../../docs/images/chat.svg";
 
 /// Returns the lines of the picture: a conversation, and the state after it.
-fn lines_of_the_terminal() -> Vec<Line> {
+fn lines_of_the_terminal() -> Vec<StyledLine> {
     let fixture = Fixture::empty();
     let mut lines = conversation(&fixture, "monday", &["Add two apples and a book, please", "My name is Ann"]);
-    lines.push(Line::new());
+    lines.push(StyledLine::new());
     let words = ["state", "get", "--app", "demo", "--user", "user", "--session", "monday"];
     let mut command = scratchbook();
     command.current_dir(fixture.folder.path()).env("COLUMNS", COLUMNS.to_string()).args(words);
-    let mut screen = Screen::default();
+    let mut screen = DrawnScreen::default();
     screen.show(&format!("$ scratchbook {}\r\n{}", words.join(" "), text(command).replace('\n', "\r\n")));
     lines.extend(screen.lines());
     lines
 }
 
-fn conversation(fixture: &Fixture, session: &str, messages: &[&str]) -> Vec<Line> {
-    let mut terminal = Terminal::open(fixture, session);
-    let mut screen = Screen::default();
+fn conversation(fixture: &Fixture, session: &str, messages: &[&str]) -> Vec<StyledLine> {
+    let mut terminal = PictureTerminal::open(fixture, session);
+    let mut screen = DrawnScreen::default();
     screen.show(&format!("$ scratchbook chat --session {session}\r\n"));
     screen.show(&terminal.until("Ctrl-D ends."));
     for message in messages {
@@ -43,14 +43,14 @@ fn conversation(fixture: &Fixture, session: &str, messages: &[&str]) -> Vec<Line
 
 /// A terminal, which is util-linux's `script`. It runs in the folder of the database, so that the database has a short
 /// name.
-struct Terminal {
+struct PictureTerminal {
     process: Child,
     keys: ChildStdin,
     output: ChildStdout,
     seen: String,
 }
 
-impl Terminal {
+impl PictureTerminal {
     fn open(fixture: &Fixture, session: &str) -> Self {
         let program = env!("CARGO_BIN_EXE_scratchbook");
         let line = format!("stty cols {COLUMNS} rows 40; exec '{program}' chat --session {session}");
@@ -91,18 +91,18 @@ struct Style {
     bold: bool,
 }
 
-type Line = Vec<(char, Style)>;
+type StyledLine = Vec<(char, Style)>;
 
 /// The part of a terminal that a conversation uses.
 #[derive(Default)]
-struct Screen {
-    cells: Vec<Line>,
+struct DrawnScreen {
+    cells: Vec<StyledLine>,
     row: usize,
     column: usize,
     style: Style,
 }
 
-impl Screen {
+impl DrawnScreen {
     fn show(&mut self, text: &str) {
         let mut rest = text.chars().peekable();
         while let Some(c) = rest.next() {
@@ -137,9 +137,9 @@ impl Screen {
         self.column += 1;
     }
 
-    fn line(&mut self) -> &mut Line {
+    fn line(&mut self) -> &mut StyledLine {
         if self.cells.len() <= self.row {
-            self.cells.resize(self.row + 1, Line::new());
+            self.cells.resize(self.row + 1, StyledLine::new());
         }
         &mut self.cells[self.row]
     }
@@ -170,12 +170,12 @@ impl Screen {
         }
     }
 
-    fn lines(self) -> Vec<Line> {
+    fn lines(self) -> Vec<StyledLine> {
         self.cells
     }
 }
 
-fn svg(lines: &[Line]) -> String {
+fn svg(lines: &[StyledLine]) -> String {
     let (width, height) = (COLUMNS * 8 + 40, lines.len() * 20 + 36);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" role=\"img\">\n\

@@ -1,7 +1,7 @@
 //! Conversations in a terminal, which is util-linux's `script`.
 
 use crate::Fixture;
-use crate::models::{KEY, Model, gemini_stuck_after, gemini_text};
+use crate::models::{KEY, RecordedModel, gemini_stuck_after, gemini_text};
 use crate::terminal::Terminal;
 
 const CTRL_C: &str = "\u{3}";
@@ -51,7 +51,7 @@ fn a_terminal_has_a_prompt_history_and_colours() {
 #[test]
 fn ctrl_c_ends_an_answer_and_the_conversation_goes_on() {
     let fixture = Fixture::empty();
-    let model = Model::start([gemini_stuck_after("Once upon "), gemini_text(&["Here."])]);
+    let model = RecordedModel::start([gemini_stuck_after("Once upon "), gemini_text(&["Here."])]);
     let url = model.url();
     let environment = [("GOOGLE_GEMINI_BASE_URL", url.as_str()), ("GOOGLE_API_KEY", KEY)];
     let mut terminal = open(&fixture, "--session s1 --model gemini-2.5-flash", &environment);
@@ -73,8 +73,11 @@ fn ctrl_c_ends_an_answer_and_the_conversation_goes_on() {
 #[test]
 fn an_answer_is_wrapped_between_words() {
     let fixture = Fixture::empty();
-    let model =
-        Model::start([gemini_text(&["Once upon a time there was a f", "ox who kept a diary of every he", "n."])]);
+    let model = RecordedModel::start([gemini_text(&[
+        "Once upon a time there was a f",
+        "ox who kept a diary of every he",
+        "n.",
+    ])]);
     let url = model.url();
     let environment = [("GOOGLE_GEMINI_BASE_URL", url.as_str()), ("GOOGLE_API_KEY", KEY)];
     let mut terminal = Terminal::open(&fixture, 40, "chat --session s1 --model gemini-2.5-flash", &environment);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::page::Page;
+use super::page::BrowserPage;
 use super::python::python;
 use crate::serve::Served;
 use crate::{Fixture, fails, scratchbook};
@@ -27,7 +27,7 @@ fn folder() -> String {
 async fn a_person_talks_to_an_agent_and_sees_its_state_artifacts_and_sessions() {
     let fixture = Fixture::empty();
     let served = Served::new(&fixture, &["--adk-ui", &folder()]);
-    let page = Page::open(served.greeting["devUi"].as_str().unwrap()).await;
+    let page = BrowserPage::open(served.greeting["devUi"].as_str().unwrap()).await;
 
     page.click("button.selector-button", "Select an app").await;
     page.click("button.app-selector-item", "demo").await;
@@ -118,7 +118,7 @@ async fn the_traces_of_a_run_show_its_spans() {
     let served = Served::new(&fixture, &["--adk-ui", &folder()]);
     served.talk("demo", "user", "s1", "Add two apples and a book");
     let url = format!("{}?app=demo&session=s1&userId=user", served.greeting["devUi"].as_str().unwrap());
-    let page = Page::open(&url).await;
+    let page = BrowserPage::open(&url).await;
     page.see("app-event-row", "In your cart: 2 x apples").await;
     page.click("button[role=radio]", "Traces").await;
     for text in ["Total latency", "generate_content demo-script", "add_to_cart"] {
@@ -139,7 +139,7 @@ async fn a_person_logs_in_with_a_token_and_out_again() {
     std::fs::write(&file, made["entry"].as_str().unwrap()).unwrap();
     let served = Served::new(&fixture, &["--adk-ui", &folder(), "--tokens", file.to_str().unwrap()]);
     // The interface redirects to the login form, which redirects back.
-    let page = Page::open(served.greeting["devUi"].as_str().unwrap()).await;
+    let page = BrowserPage::open(served.greeting["devUi"].as_str().unwrap()).await;
     page.write("input#token", "nope").await;
     page.click("form button", "Log in").await;
     page.see("[role=alert]", "Nobody is let in by this").await;

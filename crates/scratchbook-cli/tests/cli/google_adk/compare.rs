@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::Target;
+use super::ImportTarget;
 
 /// Compares session by session, event by event, and the state of every user.
-pub(super) fn same(target: &Target, reported: &Value) {
+pub(super) fn same(target: &ImportTarget, reported: &Value) {
     let sessions = reported["sessions"].as_array().unwrap();
     assert!(!sessions.is_empty());
     for session in sessions {
@@ -28,7 +28,7 @@ pub(super) fn same(target: &Target, reported: &Value) {
     }
 }
 
-pub(super) fn same_session(target: &Target, session: &Value) {
+pub(super) fn same_session(target: &ImportTarget, session: &Value) {
     let [app, user, id] = ["appName", "userId", "id"].map(|field| session[field].as_str().unwrap());
     let name = format!("{app}/{user}/{id}");
     let shown = target.show(app, user, id);

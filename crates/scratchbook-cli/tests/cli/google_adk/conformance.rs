@@ -54,9 +54,9 @@ user_messages:
 ";
 
 /// Agents and recorded test cases.
-struct Cases(TempDir);
+struct RecordedCases(TempDir);
 
-impl Cases {
+impl RecordedCases {
     fn recorded() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let cases = Self(folder);
@@ -105,7 +105,7 @@ fn shown(output: &Output) -> String {
 
 #[test]
 fn recordings_of_google_adk_are_replayed_for_its_conformance_tests() {
-    let cases = Cases::recorded();
+    let cases = RecordedCases::recorded();
     let fixture = Fixture::empty();
     let served = cases.serve(&fixture, "cases");
     for mode in ["none", "sse"] {

@@ -20,12 +20,12 @@ use self::python::{fill, folder, python};
 use crate::{fails, output, scratchbook, text, uri};
 
 /// A scratchbook database, and a folder for others.
-struct Target {
+struct ImportTarget {
     folder: TempDir,
     uri: String,
 }
 
-impl Target {
+impl ImportTarget {
     fn new() -> Self {
         let folder = folder();
         let uri = uri(&folder.path().join("ours.db"));
@@ -68,7 +68,7 @@ impl Target {
 }
 
 /// Imports, compares, imports again, lets google-adk continue, and imports the new events.
-fn follow(target: &Target, kind: &str, place: &str) {
+fn follow(target: &ImportTarget, kind: &str, place: &str) {
     let from = format!("adk-{kind}");
     fill(&[kind, place]);
     let reported = fill(&["long", kind, place]);
@@ -95,13 +95,13 @@ fn follow(target: &Target, kind: &str, place: &str) {
 
 #[test]
 fn sqlite_session_service_is_imported_as_it_reports_itself() {
-    let target = Target::new();
+    let target = ImportTarget::new();
     follow(&target, "sqlite", &target.path("theirs.db"));
 }
 
 #[test]
 fn database_session_service_is_imported_as_it_reports_itself() {
-    let target = Target::new();
+    let target = ImportTarget::new();
     follow(&target, "database", &target.path("theirs.db"));
     // google-adk orders events with equal times by id, so the events give another state than the stored one.
     let clocks = target.show("shop", "bob", "clocks");
@@ -112,7 +112,7 @@ fn database_session_service_is_imported_as_it_reports_itself() {
 
 #[test]
 fn the_source_stays_as_it_was() {
-    let target = Target::new();
+    let target = ImportTarget::new();
     let path = target.path("theirs.db");
     fill(&["odd", &path]);
     let before = std::fs::read(&path).unwrap();
@@ -125,7 +125,7 @@ fn the_source_stays_as_it_was() {
 
 #[test]
 fn each_invalid_row_is_reported_and_the_rest_is_imported() {
-    let target = Target::new();
+    let target = ImportTarget::new();
     let path = target.path("odd.db");
     let reported = fill(&["odd", &path]);
     let report = target.import_partly("adk-sqlite", &path);
@@ -167,7 +167,7 @@ fn each_invalid_row_is_reported_and_the_rest_is_imported() {
 
 #[test]
 fn pickles_are_refused_with_the_command_that_upgrades_them() {
-    let target = Target::new();
+    let target = ImportTarget::new();
     let path = target.path("pickles.db");
     let reported = fill(&["pickles", &path]);
     for from in ["adk-database", "adk-sqlite"] {
@@ -191,7 +191,7 @@ fn pickles_are_refused_with_the_command_that_upgrades_them() {
 
 #[test]
 fn later_changes_of_others_stay_and_are_reported() {
-    let target = Target::new();
+    let target = ImportTarget::new();
     let path = target.path("theirs.db");
     fill(&["sqlite", &path]);
     target.import("adk-sqlite", &path);
@@ -212,7 +212,7 @@ fn later_changes_of_others_stay_and_are_reported() {
 
 #[test]
 fn a_session_with_other_content_is_reported_and_the_rest_is_imported() {
-    let target = Target::new();
+    let target = ImportTarget::new();
     let path = target.path("theirs.db");
     fill(&["sqlite", &path]);
     text(target.command(&["sessions", "create", "-a", "shop", "-u", "alice", "-s", "first"]));
@@ -226,7 +226,7 @@ fn a_session_with_other_content_is_reported_and_the_rest_is_imported() {
 
 #[test]
 fn an_import_that_was_killed_is_completed_by_another() {
-    let target = Target::new();
+    let target = ImportTarget::new();
     let path = target.path("theirs.db");
     fill(&["database", &path]);
     let reported = fill(&["long", "database", &path]);
@@ -260,7 +260,7 @@ fn an_import_that_was_killed_is_completed_by_another() {
 
 #[test]
 fn an_invalid_source_is_refused_and_creates_no_database() {
-    let target = Target::new();
+    let target = ImportTarget::new();
     let (theirs, text_file) = (target.path("theirs.db"), target.path("notes.txt"));
     fill(&["odd", &theirs]);
     std::fs::write(&text_file, "no database at all, but a text of some length".repeat(20)).unwrap();

@@ -27,7 +27,7 @@ const WATCH: &str = "
 
 /// The screen and the colours that a page is shown on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Screen {
+pub(crate) enum ScreenKind {
     Light,
     Dark,
     /// A screen with a width of 400 pixels, as on a phone.
@@ -36,7 +36,7 @@ pub(crate) enum Screen {
 }
 
 /// A browser page.
-pub(crate) struct Page {
+pub(crate) struct BrowserPage {
     browser: WebDriver,
     pictures: PathBuf,
     /// The beginning of the names of the page's pictures.
@@ -45,13 +45,13 @@ pub(crate) struct Page {
     _driver: ChromeDriver,
 }
 
-impl Page {
+impl BrowserPage {
     pub(super) async fn open(url: &str) -> Self {
-        Self::on(Screen::Light, "dev-ui", url).await
+        Self::on(ScreenKind::Light, "dev-ui", url).await
     }
 
     /// Opens a page on a screen; the names of its pictures begin with `name`.
-    pub(crate) async fn on(screen: Screen, name: &'static str, url: &str) -> Self {
+    pub(crate) async fn on(screen: ScreenKind, name: &'static str, url: &str) -> Self {
         let driver = ChromeDriver::start().unwrap();
         let mut wishes = DesiredCapabilities::chrome();
         for wish in [
@@ -66,11 +66,11 @@ impl Page {
         ] {
             wishes.add_arg(wish).unwrap();
         }
-        if matches!(screen, Screen::Phone | Screen::DarkPhone) {
+        if matches!(screen, ScreenKind::Phone | ScreenKind::DarkPhone) {
             let phone = json!({"deviceMetrics": {"width": 400, "height": 800, "pixelRatio": 1.0}});
             wishes.add_experimental_option("mobileEmulation", phone).unwrap();
         }
-        let scheme = if matches!(screen, Screen::Dark | Screen::DarkPhone) { 0 } else { 1 };
+        let scheme = if matches!(screen, ScreenKind::Dark | ScreenKind::DarkPhone) { 0 } else { 1 };
         wishes.add_arg(&format!("--blink-settings=preferredColorScheme={scheme}")).unwrap();
         wishes.set_browser_log_level(LoggingPrefsLogLevel::All).unwrap();
         // The WebDriver client and the model client come with different providers for TLS; only one can be the default.

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::python::python;
-use super::{Target, follow};
+use super::{ImportTarget, follow};
 use crate::fails;
 
 /// Creates a database on the shared server. Returns its URL for google-adk and its URL for us.
@@ -26,7 +26,7 @@ pub(crate) fn database(name: &str) -> (String, String) {
 
 #[test]
 fn database_session_service_is_imported_as_it_reports_itself() {
-    let target = Target::new();
+    let target = ImportTarget::new();
     let (theirs, _) = database("adk_import");
     follow(&target, "database", &theirs);
 }
@@ -35,13 +35,13 @@ fn database_session_service_is_imported_as_it_reports_itself() {
 #[test]
 fn sqlite_session_service_is_imported_into_ours() {
     let (_, uri) = database("adk_into_ours");
-    let target = Target { uri, ..Target::new() };
+    let target = ImportTarget { uri, ..ImportTarget::new() };
     follow(&target, "sqlite", &target.path("theirs.db"));
 }
 
 #[test]
 fn the_error_of_a_server_does_not_show_the_password() {
-    let target = Target::new();
+    let target = ImportTarget::new();
     let (_, uri) = database("adk_refused");
     let said = fails(6, target.command(&["import", "--from", "adk-database", &uri]));
     assert!(said.contains("no sessions of google-adk's"), "{said}");

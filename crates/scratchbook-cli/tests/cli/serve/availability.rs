@@ -10,7 +10,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value;
 
 use super::Served;
-use super::http::Connection;
+use super::http::HttpConnection;
 use crate::Fixture;
 
 /// Starts a server under a limit that its shell sets.
@@ -95,7 +95,7 @@ fn a_log_that_nobody_reads_holds_up_nobody() {
     let fixture = Fixture::empty();
     for (signals, code) in [(1, 0), (2, 130)] {
         let served = Served::new(&fixture, &["--log-format", "json"]);
-        let mut connection = Connection::open(&served.address()).unwrap();
+        let mut connection = HttpConnection::open(&served.address()).unwrap();
         for _ in 0..2000 {
             assert_eq!(connection.ask("GET", "/health", "", "").unwrap().0, 200);
         }
@@ -118,7 +118,7 @@ fn a_log_says_how_many_of_its_lines_nobody_read() {
     const REQUESTS: usize = 5000;
     let fixture = Fixture::empty();
     let mut served = Served::new(&fixture, &["--log-format", "json"]);
-    let mut connection = Connection::open(&served.address()).unwrap();
+    let mut connection = HttpConnection::open(&served.address()).unwrap();
     let id = format!("x-request-id: {}\r\n", "i".repeat(128));
     for _ in 0..REQUESTS {
         assert_eq!(connection.ask("GET", "/health", &id, "").unwrap().0, 200);
@@ -162,7 +162,7 @@ fn readiness_checks_cost_the_database_nothing() {
     let fixture = Fixture::empty();
     let served = Served::new(&fixture, &["--log-level", "warn"]);
     let begun = Instant::now();
-    let mut connection = Connection::open(&served.address()).unwrap();
+    let mut connection = HttpConnection::open(&served.address()).unwrap();
     for _ in 0..500 {
         assert_eq!(connection.ask("GET", "/health/ready", "", "").unwrap().0, 200);
     }

@@ -5,12 +5,12 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 /// A connection to a server on this machine.
-pub(super) struct Connection {
+pub(super) struct HttpConnection {
     address: String,
     stream: BufReader<TcpStream>,
 }
 
-impl Connection {
+impl HttpConnection {
     pub(super) fn open(address: &str) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;

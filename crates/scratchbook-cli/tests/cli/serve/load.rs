@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::Served;
-use super::http::Connection;
+use super::http::HttpConnection;
 use crate::Fixture;
 
 /// The number of writers of events, each in its own session, and of writers of state by ADK's PATCH.
@@ -19,12 +19,12 @@ const WRITERS: usize = 8;
 const CHANGES: usize = 20;
 
 /// The acknowledged writes of a writer: session ids, each with the keys that were set in it, or ids of events.
-type Acknowledged = BTreeMap<String, Vec<String>>;
+type AcknowledgedWrites = BTreeMap<String, Vec<String>>;
 
 /// A client that repeats a request until it gets a response.
 struct Persistent<'a> {
     address: &'a str,
-    connection: Option<Connection>,
+    connection: Option<HttpConnection>,
     retries: usize,
 }
 
@@ -34,7 +34,7 @@ impl Persistent<'_> {
         let begun = Instant::now();
         loop {
             if self.connection.is_none() {
-                self.connection = Connection::open(self.address).ok();
+                self.connection = HttpConnection::open(self.address).ok();
             }
             let asked = self.connection.as_mut().map(|connection| connection.ask(method, path, "", &body));
             match asked {
@@ -55,7 +55,7 @@ fn client(address: &str) -> Persistent<'_> {
 }
 
 /// Appends events by `/v1`, and repeats a request if its response is lost.
-fn append(address: &str, writer: usize, stop: &AtomicBool) -> (Acknowledged, usize) {
+fn append(address: &str, writer: usize, stop: &AtomicBool) -> (AcknowledgedWrites, usize) {
     let (mut client, session) = (client(address), format!("append-{writer}"));
     let path = format!("/v1/apps/demo/users/u/sessions/{session}/events");
     make(&mut client, &session);
@@ -73,8 +73,8 @@ fn append(address: &str, writer: usize, stop: &AtomicBool) -> (Acknowledged, usi
 }
 
 /// Sets keys by ADK's PATCH, and repeats a request if its response is lost.
-fn patch(address: &str, writer: usize, stop: &AtomicBool) -> (Acknowledged, usize) {
-    let (mut client, mut all) = (client(address), Acknowledged::new());
+fn patch(address: &str, writer: usize, stop: &AtomicBool) -> (AcknowledgedWrites, usize) {
+    let (mut client, mut all) = (client(address), AcknowledgedWrites::new());
     while !stop.load(Ordering::Relaxed) {
         let session = format!("patch-{writer}-{}", all.len());
         make(&mut client, &session);
@@ -122,7 +122,7 @@ fn what_was_acknowledged_is_there_after_kills_under_load() {
     let mut served = Served::new(&fixture, &["--log-level", "warn"]);
     let (address, port) = (served.address(), served.greeting["port"].to_string());
     let stop = AtomicBool::new(false);
-    let written: Vec<(Acknowledged, usize)> = thread::scope(|scope| {
+    let written: Vec<(AcknowledgedWrites, usize)> = thread::scope(|scope| {
         let (address, stop) = (address.as_str(), &stop);
         let appending = (0..WRITERS).map(|n| scope.spawn(move || append(address, n, stop)));
         let patching = (0..WRITERS).map(|n| scope.spawn(move || patch(address, n, stop)));

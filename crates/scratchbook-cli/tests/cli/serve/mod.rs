@@ -23,7 +23,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use self::http::Connection;
+use self::http::HttpConnection;
 use crate::{Fixture, scratchbook, text};
 
 /// A running server.
@@ -61,7 +61,8 @@ impl Served {
 
     /// Sends a request with headers, which are lines. Returns status and body.
     fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
-        let (status, _, body) = Connection::open(&self.address()).unwrap().ask(method, path, headers, body).unwrap();
+        let (status, _, body) =
+            HttpConnection::open(&self.address()).unwrap().ask(method, path, headers, body).unwrap();
         (status, body)
     }
 

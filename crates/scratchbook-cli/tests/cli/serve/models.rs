@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use super::Served;
 use crate::Fixture;
-use crate::models::{KEY, Model, gemini_error, gemini_text, gemini_whole};
+use crate::models::{KEY, RecordedModel, gemini_error, gemini_text, gemini_whole};
 
 /// Starts a server with one agent, `helper`, whose file names a model of Gemini's.
-pub(crate) fn serve(fixture: &Fixture, model: &Model, args: &[&str]) -> Served {
+pub(crate) fn serve(fixture: &Fixture, model: &RecordedModel, args: &[&str]) -> Served {
     let folder = fixture.path("agents");
     fs::create_dir_all(folder.join("helper")).unwrap();
     let text = "name: helper\nmodel: gemini-2.5-flash\ninstruction: Help {user:name?}.\n";
@@ -44,7 +44,7 @@ fn run_sse(served: &Served, message: &str) -> Vec<(Instant, Value)> {
 fn what_gemini_streams_is_streamed_on() {
     let fixture = Fixture::empty();
     let pause = Duration::from_millis(300);
-    let model = Model::start([gemini_text(&["Good ", "morning"]).slowly(pause), gemini_whole("Again.")]);
+    let model = RecordedModel::start([gemini_text(&["Good ", "morning"]).slowly(pause), gemini_whole("Again.")]);
     let served = serve(&fixture, &model, &[]);
     let events = run_sse(&served, "Hello");
     let text = |(_, event): &(Instant, Value)| event["content"]["parts"][0]["text"].as_str().unwrap().to_owned();
@@ -62,8 +62,10 @@ fn what_gemini_streams_is_streamed_on() {
 #[test]
 fn what_a_provider_says_is_in_no_log() {
     let fixture = Fixture::empty();
-    let model =
-        Model::start([gemini_text(&["Confidential."]), gemini_error(400, "INVALID_ARGUMENT", "private matters")]);
+    let model = RecordedModel::start([
+        gemini_text(&["Confidential."]),
+        gemini_error(400, "INVALID_ARGUMENT", "private matters"),
+    ]);
     let served = serve(&fixture, &model, &["--log-level", "trace"]);
     run_sse(&served, "Something personal");
     let failed = run_sse(&served, "Something else");
@@ -78,7 +80,7 @@ fn what_a_provider_says_is_in_no_log() {
 #[test]
 fn a_model_named_for_all_answers_for_all() {
     let fixture = Fixture::empty();
-    let model = Model::start([gemini_text(&["As another."])]);
+    let model = RecordedModel::start([gemini_text(&["As another."])]);
     let served = serve(&fixture, &model, &["--model", "gemini::another"]);
     run_sse(&served, "Hello");
     assert!(model.requests()[0].path.contains("/models/another:"), "{:?}", model.requests());

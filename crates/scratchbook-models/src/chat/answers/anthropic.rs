@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Finish, PartialCall};
+use super::{CollectedAnswer, Finish, PartialCall};
 
 /// Reads an event of a stream.
-pub(in crate::chat) fn event(event: &Value, answer: &mut Answer) {
+pub(in crate::chat) fn event(event: &Value, answer: &mut CollectedAnswer) {
     match event["type"].as_str().unwrap_or_default() {
         "message_start" => {
             answer.answered_by(event["message"]["model"].as_str());
@@ -31,7 +31,7 @@ pub(in crate::chat) fn event(event: &Value, answer: &mut Answer) {
 }
 
 /// Reads a whole answer.
-pub(in crate::chat) fn message(message: &Value, answer: &mut Answer) {
+pub(in crate::chat) fn message(message: &Value, answer: &mut CollectedAnswer) {
     if message["type"] == "error" {
         return fail(message, answer);
     }
@@ -58,12 +58,12 @@ pub(in crate::chat) fn complaint(frame: &Value) -> Option<u16> {
     })
 }
 
-fn fail(event: &Value, answer: &mut Answer) {
+fn fail(event: &Value, answer: &mut CollectedAnswer) {
     let error = &event["error"];
     answer.fail(error["type"].as_str(), error["message"].as_str());
 }
 
-fn start(block: &Value, index: Option<u64>, answer: &mut Answer) {
+fn start(block: &Value, index: Option<u64>, answer: &mut CollectedAnswer) {
     let word = |name: &str| block[name].as_str().unwrap_or_default();
     match word("type") {
         "text" => answer.start_text(word("text")),
@@ -83,7 +83,7 @@ fn start(block: &Value, index: Option<u64>, answer: &mut Answer) {
     }
 }
 
-fn delta(event: &Value, answer: &mut Answer) {
+fn delta(event: &Value, answer: &mut CollectedAnswer) {
     let delta = &event["delta"];
     let word = |name: &str| delta[name].as_str().unwrap_or_default();
     match word("type") {
@@ -99,7 +99,7 @@ fn delta(event: &Value, answer: &mut Answer) {
     }
 }
 
-fn stop(of: &Value, answer: &mut Answer) {
+fn stop(of: &Value, answer: &mut CollectedAnswer) {
     match of["stop_reason"].as_str() {
         None => {}
         Some("end_turn" | "stop_sequence" | "tool_use" | "pause_turn") => answer.finish(Finish::Stop),

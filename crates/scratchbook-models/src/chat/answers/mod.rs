@@ -17,7 +17,7 @@ pub(super) use call::{Finish, PartialCall};
 /// Collects an answer. Readers add what they parse. Pieces can be taken out while the answer grows, and the whole
 /// answer at its end.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct CollectedAnswer {
     blocks: Vec<Block>,
     pieces: Vec<Part>,
     finish: Option<Finish>,
@@ -35,7 +35,7 @@ enum Block {
     Call(PartialCall),
 }
 
-impl Answer {
+impl CollectedAnswer {
     /// Adds text as a piece, and to the whole answer.
     pub(super) fn text(&mut self, text: &str) {
         self.show_text(text);

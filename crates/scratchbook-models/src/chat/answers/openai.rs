@@ -3,13 +3,13 @@
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Finish, PartialCall};
+use super::{CollectedAnswer, Finish, PartialCall};
 
 /// The last line of a stream.
 pub(in crate::chat) const DONE: &str = "[DONE]";
 
 /// Reads a chunk of a stream. A whole answer has a `message` where a chunk has a `delta`.
-pub(in crate::chat) fn read(frame: &Value, answer: &mut Answer) {
+pub(in crate::chat) fn read(frame: &Value, answer: &mut CollectedAnswer) {
     if let Some(error) = frame.get("error").filter(|error| !error.is_null()) {
         return fail(error, answer);
     }
@@ -33,7 +33,7 @@ pub(in crate::chat) fn read(frame: &Value, answer: &mut Answer) {
 }
 
 /// Reads a whole answer.
-pub(in crate::chat) fn whole(body: &Value, answer: &mut Answer) {
+pub(in crate::chat) fn whole(body: &Value, answer: &mut CollectedAnswer) {
     read(body, answer);
     // Some servers omit the finish reason.
     if body["choices"].as_array().is_some_and(|choices| !choices.is_empty()) {
@@ -54,7 +54,7 @@ pub(in crate::chat) fn complaint(frame: &Value) -> Option<u16> {
     Some(code.filter(|code| (400..600).contains(code)).or(named).unwrap_or(500))
 }
 
-fn fail(error: &Value, answer: &mut Answer) {
+fn fail(error: &Value, answer: &mut CollectedAnswer) {
     let word = |name: &str| error.get(name).and_then(Value::as_str);
     answer.fail(word("code").or_else(|| word("type")), word("message").or_else(|| error.as_str()));
 }
@@ -65,7 +65,7 @@ fn reasoning(message: &Value) -> &str {
 }
 
 /// Reads text, or Mistral's list of typed pieces of text and thinking.
-fn content(content: &Value, answer: &mut Answer) {
+fn content(content: &Value, answer: &mut CollectedAnswer) {
     if let Some(text) = content.as_str() {
         return answer.text(text);
     }
@@ -77,7 +77,7 @@ fn content(content: &Value, answer: &mut Answer) {
 }
 
 /// Reads a call, or a fragment of a call.
-fn tool_call(piece: &Value, answer: &mut Answer) {
+fn tool_call(piece: &Value, answer: &mut CollectedAnswer) {
     let id = piece["id"].as_str().unwrap_or_default();
     let function = &piece["function"];
     let name = function["name"].as_str().unwrap_or_default();

@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Finish, PartialCall};
+use super::{CollectedAnswer, Finish, PartialCall};
 
 /// Reads an event of a stream. Deltas are shown at once. Items arrive whole after their deltas, and are kept for the
 /// whole answer.
-pub(in crate::chat) fn event(event: &Value, answer: &mut Answer) {
+pub(in crate::chat) fn event(event: &Value, answer: &mut CollectedAnswer) {
     let delta = event["delta"].as_str().unwrap_or_default();
     match event["type"].as_str().unwrap_or_default() {
         "response.output_text.delta" => answer.show_text(delta),
@@ -34,7 +34,7 @@ pub(in crate::chat) fn complaint(frame: &Value) -> Option<u16> {
 }
 
 /// Reads a whole answer, or the last event of a stream, which repeats the whole answer.
-pub(in crate::chat) fn response(response: &Value, answer: &mut Answer) {
+pub(in crate::chat) fn response(response: &Value, answer: &mut CollectedAnswer) {
     answer.answered_by(response["model"].as_str());
     answer.count(&response["usage"]);
     if let Some(error) = response.get("error").filter(|error| !error.is_null()) {
@@ -52,7 +52,7 @@ pub(in crate::chat) fn response(response: &Value, answer: &mut Answer) {
     }
 }
 
-fn item(item: &Value, answer: &mut Answer) {
+fn item(item: &Value, answer: &mut CollectedAnswer) {
     let word = |name: &str| item[name].as_str().unwrap_or_default();
     let pieces = |name: &str| item[name].as_array().into_iter().flatten();
     match word("type") {

@@ -12,8 +12,8 @@ pub(super) use request::body as request_body;
 
 use crate::body;
 use crate::body::SizeLimit;
-use crate::client::Call;
-use crate::retry::Failure;
+use crate::client::ModelCall;
+use crate::retry::FailedAttempt;
 use scratchbook_core::error::{Error, Result};
 
 /// Ollama's address, unless another address is set.
@@ -21,18 +21,18 @@ const LOCAL: &str = "http://localhost:11434/";
 const CLOUD: &str = "https://ollama.com/";
 
 /// Sends the request, and returns an answer that is not streamed.
-pub(super) async fn whole(call: &Call, asked: &Value) -> Result<Value, Failure> {
+pub(super) async fn whole(call: &ModelCall, asked: &Value) -> Result<Value, FailedAttempt> {
     let response = send(call, asked).await?;
     let text = body::whole(call, response).await?;
     Ok(scratchbook_core::json::from_slice(&text).map_err(|error| call.unreadable(&error.to_string()))?)
 }
 
 /// Sends the request, and returns the answer, which arrives as lines.
-pub(super) async fn lines(call: &Call, asked: &Value) -> Result<Lines, Failure> {
+pub(super) async fn lines(call: &ModelCall, asked: &Value) -> Result<Lines, FailedAttempt> {
     Ok(Lines { response: send(call, asked).await?, buffer: Vec::new(), searched: 0, limit: SizeLimit::default() })
 }
 
-async fn send(call: &Call, asked: &Value) -> Result<Response, Failure> {
+async fn send(call: &ModelCall, asked: &Value) -> Result<Response, FailedAttempt> {
     let mut request = call.http.post(url(call)?).json(asked);
     if let Some(key) = &call.key {
         request = request.bearer_auth(key.as_str());
@@ -46,7 +46,7 @@ async fn send(call: &Call, asked: &Value) -> Result<Response, Failure> {
     Err(call.refused(status, &headers, &body::complaint(response).await))
 }
 
-fn url(call: &Call) -> Result<Url> {
+fn url(call: &ModelCall) -> Result<Url> {
     let own = if call.target.provider == genai::adapter::AdapterKind::OllamaCloud { CLOUD } else { LOCAL };
     let base = call.endpoint.as_ref().map_or(own, Url::as_str);
     let url = Url::parse(base).and_then(|base| base.join("api/chat"));
@@ -64,7 +64,7 @@ pub(super) struct Lines {
 
 impl Lines {
     /// Returns the next complete lines; `None` at the end.
-    pub(super) async fn next(&mut self, call: &Call) -> Result<Option<Vec<String>>, Failure> {
+    pub(super) async fn next(&mut self, call: &ModelCall) -> Result<Option<Vec<String>>, FailedAttempt> {
         loop {
             match self.response.chunk().await.map_err(|error| call.unreached(error))? {
                 Some(bytes) => {
@@ -88,7 +88,7 @@ impl Lines {
     }
 }
 
-fn text(call: &Call, bytes: Vec<u8>) -> Result<Vec<String>, Failure> {
+fn text(call: &ModelCall, bytes: Vec<u8>) -> Result<Vec<String>, FailedAttempt> {
     let text = String::from_utf8(bytes).map_err(|_| call.unreadable("what is no UTF-8"))?;
     Ok(text.lines().map(str::to_owned).collect())
 }

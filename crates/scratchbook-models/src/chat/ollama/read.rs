@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::answers::{Answer, Finish, PartialCall};
+use super::super::answers::{CollectedAnswer, Finish, PartialCall};
 
 /// Reads a line of a stream or a whole answer, which have the same form.
-pub(in super::super) fn read(line: &Value, answer: &mut Answer) {
+pub(in super::super) fn read(line: &Value, answer: &mut CollectedAnswer) {
     if let Some(error) = line.get("error") {
         return answer.fail(None, error.as_str());
     }

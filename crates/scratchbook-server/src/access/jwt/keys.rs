@@ -21,18 +21,18 @@ const LEAST_MODULUS: usize = 256;
 
 /// The keys of one file.
 #[derive(Debug)]
-pub(crate) struct Keys {
-    keys: Vec<Named>,
+pub(crate) struct JwtKeys {
+    keys: Vec<NamedKey>,
 }
 
 #[derive(Debug)]
-struct Named {
+struct NamedKey {
     id: Option<String>,
-    key: Key,
+    key: VerificationKey,
 }
 
 #[derive(Debug)]
-enum Key {
+enum VerificationKey {
     Hs256(hmac::Key),
     EdDsa(Vec<u8>),
     Rs256(RsaPublicKeyComponents<Vec<u8>>),
@@ -40,7 +40,7 @@ enum Key {
 
 /// A JWKS file. Its other members are ignored.
 #[derive(Deserialize)]
-struct File {
+struct JwksFile {
     keys: Vec<Value>,
 }
 
@@ -57,7 +57,7 @@ struct Jwk {
     e: Option<String>,
 }
 
-impl Keys {
+impl JwtKeys {
     /// Reads the secret in a file. A line end at the end of the file is not part of the secret.
     ///
     /// # Errors
@@ -78,8 +78,8 @@ impl Keys {
             let length = secret.len();
             return wrong(format!("has {length} bytes; it takes {LEAST_SECRET} random ones at least"));
         }
-        let key = Key::Hs256(hmac::Key::new(hmac::HMAC_SHA256, secret));
-        Ok(Self { keys: vec![Named { id: None, key }] })
+        let key = VerificationKey::Hs256(hmac::Key::new(hmac::HMAC_SHA256, secret));
+        Ok(Self { keys: vec![NamedKey { id: None, key }] })
     }
 
     /// Reads the public keys of a JWKS file for EdDSA (Ed25519) and RS256. Other keys are ignored.
@@ -90,13 +90,13 @@ impl Keys {
     pub(super) fn jwks(path: &Path) -> Result<Self> {
         let bytes = reload::read("the JWKS", path)?;
         let wrong = |message: String| Error::invalid(format!("the JWKS '{}': {message}", path.display()));
-        let file: File = serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
+        let file: JwksFile = serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
         let mut keys = Vec::new();
         for (index, jwk) in file.keys.into_iter().enumerate() {
             let jwk: Jwk = serde_json::from_value(jwk).map_err(|e| wrong(format!("key {index}: {e}")))?;
             let id = jwk.kid.clone();
             let key = jwk.key().map_err(|e| wrong(format!("key {index}: {e}")))?;
-            keys.extend(key.map(|key| Named { id, key }));
+            keys.extend(key.map(|key| NamedKey { id, key }));
         }
         if keys.is_empty() {
             return Err(wrong("it has no key for signatures by EdDSA (Ed25519) or RS256".into()));
@@ -106,13 +106,13 @@ impl Keys {
 
     /// Returns whether one of the keys made this signature. If the token names a key, only keys of that name are tried.
     pub(super) fn have_signed(&self, algorithm: &str, key_id: Option<&str>, message: &[u8], signature: &[u8]) -> bool {
-        let named = |named: &&Named| key_id.is_none() || named.id.is_none() || named.id.as_deref() == key_id;
+        let named = |named: &&NamedKey| key_id.is_none() || named.id.is_none() || named.id.as_deref() == key_id;
         let mut keys = self.keys.iter().filter(named).map(|named| &named.key);
         keys.any(|key| key.algorithm() == algorithm && key.has_signed(message, signature))
     }
 }
 
-impl Key {
+impl VerificationKey {
     fn algorithm(&self) -> &'static str {
         match self {
             Self::Hs256(_) => "HS256",
@@ -132,7 +132,7 @@ impl Key {
 
 impl Jwk {
     /// Returns the key, or `None` if it is for another algorithm or use.
-    fn key(self) -> Result<Option<Key>> {
+    fn key(self) -> Result<Option<VerificationKey>> {
         if self.kty == "oct" {
             return Err(Error::invalid(
                 "it is a secret, which does not belong with public keys; give it by its own file",
@@ -148,7 +148,7 @@ impl Jwk {
                 if x.len() != ED25519_PUBLIC_KEY_LEN {
                     return Err(Error::invalid(format!("its 'x' has {} bytes, and Ed25519's have 32", x.len())));
                 }
-                Ok(Some(Key::EdDsa(x)))
+                Ok(Some(VerificationKey::EdDsa(x)))
             }
             ("RSA", _) if is_for("RS256") => {
                 let number = |member, text: &Option<String>| bytes(member, text.as_deref()).map(without_zeros);
@@ -157,7 +157,7 @@ impl Jwk {
                     let bits = key.n.len() * 8;
                     return Err(Error::invalid(format!("it has {bits} bits; RSA takes 2048 at least")));
                 }
-                Ok(Some(Key::Rs256(key)))
+                Ok(Some(VerificationKey::Rs256(key)))
             }
             _ => Ok(None),
         }

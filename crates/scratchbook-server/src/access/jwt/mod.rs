@@ -16,9 +16,9 @@ use serde::de::IgnoredAny;
 
 use super::account::LoginName;
 use super::caller::{Caller, Right};
-use crate::reload::Watched;
+use crate::reload::Reloaded;
 
-use keys::Keys;
+use keys::JwtKeys;
 
 /// How many seconds the clocks of issuer and server may differ.
 const LEEWAY: f64 = 30.0;
@@ -29,7 +29,7 @@ const ALL_USERS: &str = "*";
 /// The JWTs that are accepted.
 #[derive(Debug)]
 pub(super) struct Jwts {
-    keys: Vec<Watched<Keys>>,
+    keys: Vec<Reloaded<JwtKeys>>,
     issuer: Option<String>,
     audience: Option<String>,
 }
@@ -49,18 +49,18 @@ struct Claims {
     exp: Option<f64>,
     nbf: Option<f64>,
     iss: Option<String>,
-    aud: Option<Names>,
+    aud: Option<NameList>,
     sub: Option<String>,
     app: Option<String>,
     user: Option<String>,
-    rights: Option<Names>,
-    scope: Option<Names>,
+    rights: Option<NameList>,
+    scope: Option<NameList>,
 }
 
 /// Names in a list, or in a text that separates them by spaces.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Names {
+enum NameList {
     Text(String),
     List(Vec<String>),
 }
@@ -77,10 +77,10 @@ impl Jwts {
     ) -> Result<Self> {
         let mut keys = Vec::new();
         if let Some(path) = secret {
-            keys.push(Watched::new(vec![path.clone()], move || Keys::secret(&path))?);
+            keys.push(Reloaded::new(vec![path.clone()], move || JwtKeys::secret(&path))?);
         }
         if let Some(path) = jwks {
-            keys.push(Watched::new(vec![path.clone()], move || Keys::jwks(&path))?);
+            keys.push(Reloaded::new(vec![path.clone()], move || JwtKeys::jwks(&path))?);
         }
         Ok(Self { keys, issuer, audience })
     }
@@ -89,7 +89,7 @@ impl Jwts {
     ///
     /// The error of the first file that cannot be read again. All other files are still read.
     pub(super) fn reload(&self) -> Result<()> {
-        let results: Vec<_> = self.keys.iter().map(Watched::reload).collect();
+        let results: Vec<_> = self.keys.iter().map(Reloaded::reload).collect();
         results.into_iter().collect()
     }
 
@@ -117,7 +117,7 @@ impl Jwts {
         if header.crit.is_some() {
             return Err("the token has extensions that must be understood ('crit'), and they are not".to_owned());
         }
-        let signed = |keys: &Watched<Keys>| {
+        let signed = |keys: &Reloaded<JwtKeys>| {
             keys.get().have_signed(&header.alg, header.kid.as_deref(), message.as_bytes(), &signature)
         };
         if self.keys.iter().any(signed) {
@@ -147,8 +147,8 @@ impl Claims {
         // A token with an audience is accepted only if this server is configured as that audience (RFC 7519, 4.1.3).
         let meant = match (&self.aud, audience) {
             (None, None) => true,
-            (Some(Names::Text(name)), Some(audience)) => name == audience,
-            (Some(Names::List(names)), Some(audience)) => names.iter().any(|name| name == audience),
+            (Some(NameList::Text(name)), Some(audience)) => name == audience,
+            (Some(NameList::List(names)), Some(audience)) => names.iter().any(|name| name == audience),
             (None, Some(_)) | (Some(_), None) => false,
         };
         if meant { Ok(()) } else { Err("the token is for another audience ('aud')".to_owned()) }
@@ -161,13 +161,13 @@ impl Claims {
             // Without the claim `user`, the subject is the user.
             None => Some(self.sub.as_deref().ok_or("the token names no user; it takes the claim 'user' or 'sub'")?),
         };
-        let rights = self.rights.as_ref().or(self.scope.as_ref()).map(Names::rights).unwrap_or_default();
+        let rights = self.rights.as_ref().or(self.scope.as_ref()).map(NameList::rights).unwrap_or_default();
         let name = self.sub.as_deref().or(user).unwrap_or(ALL_USERS);
         Ok(Caller::new(LoginName::Subject(name.into()), rights).held_to(self.app.as_deref(), user))
     }
 }
 
-impl Names {
+impl NameList {
     /// Returns the rights among the scopes. An issuer's other scopes are ignored.
     fn rights(&self) -> Vec<Right> {
         let parse = |name: &str| name.parse().ok();

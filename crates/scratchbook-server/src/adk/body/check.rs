@@ -15,7 +15,7 @@ use crate::wire_names::snake_case;
 
 /// The type that a value has to have.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum FieldType {
     Any,
     Str,
     Bool,
@@ -27,63 +27,63 @@ pub(crate) enum Kind {
     List(&'static Self),
     /// A list whose order does not matter.
     Set(&'static Self),
-    Model(&'static Model),
+    Model(&'static BodyModel),
 }
 
 /// An object with known fields.
 #[derive(Debug)]
-pub(crate) struct Model {
-    fields: &'static [Field],
-    unknown: Unknown,
+pub(crate) struct BodyModel {
+    fields: &'static [ModelField],
+    unknown: UnknownNames,
 }
 
 /// How a model treats names that it does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unknown {
+enum UnknownNames {
     Ignored,
     Forbidden,
 }
 
 /// A field of a model. Clients may send its name in camelCase or snake_case.
 #[derive(Debug)]
-pub(crate) struct Field {
+pub(crate) struct ModelField {
     name: &'static str,
-    kind: Kind,
-    need: Need,
+    kind: FieldType,
+    need: FieldNeed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Need {
+enum FieldNeed {
     Required,
     Defaulted,
     Optional,
 }
 
-impl Model {
+impl BodyModel {
     /// Returns a model that ignores unknown names.
-    pub(super) const fn ignoring(fields: &'static [Field]) -> Self {
-        Self { fields, unknown: Unknown::Ignored }
+    pub(super) const fn ignoring(fields: &'static [ModelField]) -> Self {
+        Self { fields, unknown: UnknownNames::Ignored }
     }
 
     /// Returns a model that refuses unknown names.
-    pub(super) const fn forbidding(fields: &'static [Field]) -> Self {
-        Self { fields, unknown: Unknown::Forbidden }
+    pub(super) const fn forbidding(fields: &'static [ModelField]) -> Self {
+        Self { fields, unknown: UnknownNames::Forbidden }
     }
 }
 
 /// Returns a field that has to be present.
-pub(super) const fn required(name: &'static str, kind: Kind) -> Field {
-    Field { name, kind, need: Need::Required }
+pub(super) const fn required(name: &'static str, kind: FieldType) -> ModelField {
+    ModelField { name, kind, need: FieldNeed::Required }
 }
 
 /// Returns a field that may be absent but not `null`.
-pub(super) const fn defaulted(name: &'static str, kind: Kind) -> Field {
-    Field { name, kind, need: Need::Defaulted }
+pub(super) const fn defaulted(name: &'static str, kind: FieldType) -> ModelField {
+    ModelField { name, kind, need: FieldNeed::Defaulted }
 }
 
 /// Returns a field that may be absent or `null`, which mean the same.
-pub(super) const fn optional(name: &'static str, kind: Kind) -> Field {
-    Field { name, kind, need: Need::Optional }
+pub(super) const fn optional(name: &'static str, kind: FieldType) -> ModelField {
+    ModelField { name, kind, need: FieldNeed::Optional }
 }
 
 /// The location of a value in a body.
@@ -144,28 +144,28 @@ impl Problems {
 }
 
 /// Records the problems of a value, and converts the value to the form of its kind.
-pub(crate) fn check(value: &mut Value, kind: Kind, loc: &Loc<'_>, problems: &mut Problems) {
+pub(crate) fn check(value: &mut Value, kind: FieldType, loc: &Loc<'_>, problems: &mut Problems) {
     match kind {
-        Kind::Any => {}
-        Kind::Str if value.is_string() => {}
-        Kind::Str => problems.add("string_type", loc, "Input should be a valid string", value),
-        Kind::Bool => boolean(value, loc, problems),
-        Kind::Int => integer(value, loc, problems),
-        Kind::Float => float(value, loc, problems),
-        Kind::Bytes => bytes(value, loc, problems),
-        Kind::Dict(kind) => match value {
+        FieldType::Any => {}
+        FieldType::Str if value.is_string() => {}
+        FieldType::Str => problems.add("string_type", loc, "Input should be a valid string", value),
+        FieldType::Bool => boolean(value, loc, problems),
+        FieldType::Int => integer(value, loc, problems),
+        FieldType::Float => float(value, loc, problems),
+        FieldType::Bytes => bytes(value, loc, problems),
+        FieldType::Dict(kind) => match value {
             Value::Object(map) => {
                 map.iter_mut().for_each(|(key, value)| check(value, *kind, &Loc::Key(loc, key), problems));
             }
             _ => problems.add("dict_type", loc, "Input should be a valid dictionary", value),
         },
-        Kind::List(kind) => list(value, *kind, ("list_type", "Input should be a valid list"), loc, problems),
-        Kind::Set(kind) => list(value, *kind, ("set_type", "Input should be a valid set"), loc, problems),
-        Kind::Model(model) => check_model(value, model, loc, problems),
+        FieldType::List(kind) => list(value, *kind, ("list_type", "Input should be a valid list"), loc, problems),
+        FieldType::Set(kind) => list(value, *kind, ("set_type", "Input should be a valid set"), loc, problems),
+        FieldType::Model(model) => check_model(value, model, loc, problems),
     }
 }
 
-fn list(value: &mut Value, kind: Kind, (name, message): (&str, &str), loc: &Loc<'_>, problems: &mut Problems) {
+fn list(value: &mut Value, kind: FieldType, (name, message): (&str, &str), loc: &Loc<'_>, problems: &mut Problems) {
     let Value::Array(items) = value else {
         return problems.add(name, loc, message, value);
     };
@@ -174,7 +174,7 @@ fn list(value: &mut Value, kind: Kind, (name, message): (&str, &str), loc: &Loc<
     }
 }
 
-fn check_model(value: &mut Value, model: &Model, loc: &Loc<'_>, problems: &mut Problems) {
+fn check_model(value: &mut Value, model: &BodyModel, loc: &Loc<'_>, problems: &mut Problems) {
     let Value::Object(map) = value else {
         let message = "Input should be a valid dictionary or object to extract fields from";
         return problems.add("model_attributes_type", loc, message, value);
@@ -184,14 +184,14 @@ fn check_model(value: &mut Value, model: &Model, loc: &Loc<'_>, problems: &mut P
     for field in model.fields {
         match sent_as(map, field, has_snake_case) {
             Some(key) => check_field(map, field, &key, loc, problems),
-            None if field.need == Need::Required => {
+            None if field.need == FieldNeed::Required => {
                 let input = Value::Object(map.clone());
                 problems.add("missing", &Loc::Key(loc, field.name), "Field required", &input);
             }
             None => {}
         }
     }
-    if model.unknown == Unknown::Forbidden {
+    if model.unknown == UnknownNames::Forbidden {
         for (key, value) in map.iter().filter(|(key, _)| field_of(map, model, key).is_none()) {
             problems.add("extra_forbidden", &Loc::Key(loc, key), "Extra inputs are not permitted", value);
         }
@@ -199,15 +199,15 @@ fn check_model(value: &mut Value, model: &Model, loc: &Loc<'_>, problems: &mut P
     write_as_model(map, model);
 }
 
-fn check_field(map: &mut Map<String, Value>, field: &Field, key: &str, loc: &Loc<'_>, problems: &mut Problems) {
-    let sent = map.get_mut(key).filter(|value| !value.is_null() || field.need != Need::Optional);
+fn check_field(map: &mut Map<String, Value>, field: &ModelField, key: &str, loc: &Loc<'_>, problems: &mut Problems) {
+    let sent = map.get_mut(key).filter(|value| !value.is_null() || field.need != FieldNeed::Optional);
     if let Some(value) = sent {
         check(value, field.kind, &Loc::Key(loc, key), problems);
     }
 }
 
 /// Returns the name under which a field was sent. If both spellings were sent, camelCase wins.
-fn sent_as(map: &Map<String, Value>, field: &Field, has_snake_case: bool) -> Option<Cow<'static, str>> {
+fn sent_as(map: &Map<String, Value>, field: &ModelField, has_snake_case: bool) -> Option<Cow<'static, str>> {
     if map.contains_key(field.name) {
         return Some(Cow::Borrowed(field.name));
     }
@@ -219,7 +219,7 @@ fn sent_as(map: &Map<String, Value>, field: &Field, has_snake_case: bool) -> Opt
 }
 
 /// Returns the field to which a sent name refers.
-fn field_of<'a>(map: &Map<String, Value>, model: &'a Model, key: &str) -> Option<&'a Field> {
+fn field_of<'a>(map: &Map<String, Value>, model: &'a BodyModel, key: &str) -> Option<&'a ModelField> {
     let by_name = model.fields.iter().find(|field| field.name == key);
     by_name.or_else(|| {
         let mut fields = model.fields.iter().filter(|_| key.contains('_'));
@@ -228,8 +228,8 @@ fn field_of<'a>(map: &Map<String, Value>, model: &'a Model, key: &str) -> Option
 }
 
 /// Removes from an object the fields that its model would not write.
-fn write_as_model(map: &mut Map<String, Value>, model: &Model) {
-    let is_written = |field: &Field, value: &Value| !value.is_null() || field.need != Need::Optional;
+fn write_as_model(map: &mut Map<String, Value>, model: &BodyModel) {
+    let is_written = |field: &ModelField, value: &Value| !value.is_null() || field.need != FieldNeed::Optional;
     if !map.keys().any(|key| key.contains('_')) {
         let known = |key: &str| model.fields.iter().find(|field| field.name == key);
         return map.retain(|key, value| known(key).is_some_and(|field| is_written(field, value)));

@@ -1,12 +1,12 @@
 //! The models of `Content` and `Part`, as Google's GenAI types define them. Unknown fields are refused.
 
-use super::check::Kind::{Any, Bool, Bytes, Dict, Float, Int, List, Model, Str};
+use super::check::FieldType::{Any, Bool, Bytes, Dict, Float, Int, List, Model, Str};
 use super::check::{self, optional};
 
-pub(super) static CONTENT: check::Model =
-    check::Model::forbidding(&[optional("parts", List(&Model(&PART))), optional("role", Str)]);
+pub(super) static CONTENT: check::BodyModel =
+    check::BodyModel::forbidding(&[optional("parts", List(&Model(&PART))), optional("role", Str)]);
 
-pub(super) static PART: check::Model = check::Model::forbidding(&[
+pub(super) static PART: check::BodyModel = check::BodyModel::forbidding(&[
     optional("mediaResolution", Model(&PART_MEDIA_RESOLUTION)),
     optional("codeExecutionResult", Model(&CODE_EXECUTION_RESULT)),
     optional("executableCode", Model(&EXECUTABLE_CODE)),
@@ -26,19 +26,19 @@ pub(super) static PART: check::Model = check::Model::forbidding(&[
     optional("speechMetadata", Model(&SPEECH_METADATA)),
 ]);
 
-static PART_MEDIA_RESOLUTION: check::Model =
-    check::Model::forbidding(&[optional("level", Str), optional("numTokens", Int)]);
+static PART_MEDIA_RESOLUTION: check::BodyModel =
+    check::BodyModel::forbidding(&[optional("level", Str), optional("numTokens", Int)]);
 
-static CODE_EXECUTION_RESULT: check::Model =
-    check::Model::forbidding(&[optional("outcome", Str), optional("output", Str), optional("id", Str)]);
+static CODE_EXECUTION_RESULT: check::BodyModel =
+    check::BodyModel::forbidding(&[optional("outcome", Str), optional("output", Str), optional("id", Str)]);
 
-static EXECUTABLE_CODE: check::Model =
-    check::Model::forbidding(&[optional("code", Str), optional("language", Str), optional("id", Str)]);
+static EXECUTABLE_CODE: check::BodyModel =
+    check::BodyModel::forbidding(&[optional("code", Str), optional("language", Str), optional("id", Str)]);
 
-static FILE_DATA: check::Model =
-    check::Model::forbidding(&[optional("displayName", Str), optional("fileUri", Str), optional("mimeType", Str)]);
+static FILE_DATA: check::BodyModel =
+    check::BodyModel::forbidding(&[optional("displayName", Str), optional("fileUri", Str), optional("mimeType", Str)]);
 
-static FUNCTION_CALL: check::Model = check::Model::forbidding(&[
+static FUNCTION_CALL: check::BodyModel = check::BodyModel::forbidding(&[
     optional("id", Str),
     optional("args", Dict(&Any)),
     optional("name", Str),
@@ -46,7 +46,7 @@ static FUNCTION_CALL: check::Model = check::Model::forbidding(&[
     optional("willContinue", Bool),
 ]);
 
-static PARTIAL_ARG: check::Model = check::Model::forbidding(&[
+static PARTIAL_ARG: check::BodyModel = check::BodyModel::forbidding(&[
     optional("boolValue", Bool),
     optional("jsonPath", Str),
     optional("nullValue", Str),
@@ -55,7 +55,7 @@ static PARTIAL_ARG: check::Model = check::Model::forbidding(&[
     optional("willContinue", Bool),
 ]);
 
-static FUNCTION_RESPONSE: check::Model = check::Model::forbidding(&[
+static FUNCTION_RESPONSE: check::BodyModel = check::BodyModel::forbidding(&[
     optional("willContinue", Bool),
     optional("scheduling", Str),
     optional("parts", List(&Model(&FUNCTION_RESPONSE_PART))),
@@ -64,31 +64,31 @@ static FUNCTION_RESPONSE: check::Model = check::Model::forbidding(&[
     optional("response", Dict(&Any)),
 ]);
 
-static FUNCTION_RESPONSE_PART: check::Model = check::Model::forbidding(&[
+static FUNCTION_RESPONSE_PART: check::BodyModel = check::BodyModel::forbidding(&[
     optional("inlineData", Model(&FUNCTION_RESPONSE_BLOB)),
     optional("fileData", Model(&FUNCTION_RESPONSE_FILE_DATA)),
     optional("mediaProcessing", Str),
 ]);
 
-static FUNCTION_RESPONSE_BLOB: check::Model =
-    check::Model::forbidding(&[optional("mimeType", Str), optional("data", Bytes), optional("displayName", Str)]);
+static FUNCTION_RESPONSE_BLOB: check::BodyModel =
+    check::BodyModel::forbidding(&[optional("mimeType", Str), optional("data", Bytes), optional("displayName", Str)]);
 
-static FUNCTION_RESPONSE_FILE_DATA: check::Model =
-    check::Model::forbidding(&[optional("fileUri", Str), optional("mimeType", Str), optional("displayName", Str)]);
+static FUNCTION_RESPONSE_FILE_DATA: check::BodyModel =
+    check::BodyModel::forbidding(&[optional("fileUri", Str), optional("mimeType", Str), optional("displayName", Str)]);
 
-static BLOB: check::Model =
-    check::Model::forbidding(&[optional("data", Bytes), optional("displayName", Str), optional("mimeType", Str)]);
+static BLOB: check::BodyModel =
+    check::BodyModel::forbidding(&[optional("data", Bytes), optional("displayName", Str), optional("mimeType", Str)]);
 
-static VIDEO_METADATA: check::Model =
-    check::Model::forbidding(&[optional("endOffset", Str), optional("fps", Float), optional("startOffset", Str)]);
+static VIDEO_METADATA: check::BodyModel =
+    check::BodyModel::forbidding(&[optional("endOffset", Str), optional("fps", Float), optional("startOffset", Str)]);
 
-static TOOL_CALL: check::Model =
-    check::Model::forbidding(&[optional("id", Str), optional("toolType", Str), optional("args", Dict(&Any))]);
+static TOOL_CALL: check::BodyModel =
+    check::BodyModel::forbidding(&[optional("id", Str), optional("toolType", Str), optional("args", Dict(&Any))]);
 
-static TOOL_RESPONSE: check::Model =
-    check::Model::forbidding(&[optional("id", Str), optional("toolType", Str), optional("response", Dict(&Any))]);
+static TOOL_RESPONSE: check::BodyModel =
+    check::BodyModel::forbidding(&[optional("id", Str), optional("toolType", Str), optional("response", Dict(&Any))]);
 
-pub(super) static TRANSCRIPTION: check::Model = check::Model::forbidding(&[
+pub(super) static TRANSCRIPTION: check::BodyModel = check::BodyModel::forbidding(&[
     optional("text", Str),
     optional("finished", Bool),
     optional("languageCode", Str),
@@ -98,7 +98,8 @@ pub(super) static TRANSCRIPTION: check::Model = check::Model::forbidding(&[
     optional("endOffset", Str),
 ]);
 
-static WORD_INFO: check::Model =
-    check::Model::forbidding(&[optional("word", Str), optional("startOffset", Str), optional("endOffset", Str)]);
+static WORD_INFO: check::BodyModel =
+    check::BodyModel::forbidding(&[optional("word", Str), optional("startOffset", Str), optional("endOffset", Str)]);
 
-static SPEECH_METADATA: check::Model = check::Model::forbidding(&[optional("speaker", Str), optional("style", Str)]);
+static SPEECH_METADATA: check::BodyModel =
+    check::BodyModel::forbidding(&[optional("speaker", Str), optional("style", Str)]);

@@ -1,7 +1,7 @@
 //! The model of `Event`. Unknown fields of the event are left out, but unknown fields of its actions and content are
 //! refused.
 
-use super::check::Kind::{Any, Bool, Dict, Float, Int, List, Model, Set, Str};
+use super::check::FieldType::{Any, Bool, Dict, Float, Int, List, Model, Set, Str};
 use super::check::{self, defaulted, optional, required};
 use super::content::{CONTENT, TRANSCRIPTION};
 use super::facts::{
@@ -9,7 +9,7 @@ use super::facts::{
     USAGE_METADATA, VOICE_ACTIVITY,
 };
 
-pub(super) static EVENT: check::Model = check::Model::ignoring(&[
+pub(super) static EVENT: check::BodyModel = check::BodyModel::ignoring(&[
     optional("modelVersion", Str),
     optional("content", Model(&CONTENT)),
     optional("groundingMetadata", Model(&GROUNDING_METADATA)),
@@ -47,7 +47,7 @@ pub(super) static EVENT: check::Model = check::Model::ignoring(&[
     defaulted("timestamp", Float),
 ]);
 
-static EVENT_ACTIONS: check::Model = check::Model::forbidding(&[
+static EVENT_ACTIONS: check::BodyModel = check::BodyModel::forbidding(&[
     optional("skipSummarization", Bool),
     defaulted("stateDelta", Dict(&Any)),
     defaulted("artifactDelta", Dict(&Int)),
@@ -65,19 +65,19 @@ static EVENT_ACTIONS: check::Model = check::Model::forbidding(&[
     optional("setModelResponse", Any),
 ]);
 
-static TOOL_CONFIRMATION: check::Model =
-    check::Model::forbidding(&[defaulted("hint", Str), defaulted("confirmed", Bool), optional("payload", Any)]);
+static TOOL_CONFIRMATION: check::BodyModel =
+    check::BodyModel::forbidding(&[defaulted("hint", Str), defaulted("confirmed", Bool), optional("payload", Any)]);
 
-static EVENT_COMPACTION: check::Model = check::Model::forbidding(&[
+static EVENT_COMPACTION: check::BodyModel = check::BodyModel::forbidding(&[
     required("startTimestamp", Float),
     required("endTimestamp", Float),
     required("compactedContent", Model(&CONTENT)),
 ]);
 
-static UI_WIDGET: check::Model =
-    check::Model::forbidding(&[required("id", Str), required("provider", Str), defaulted("payload", Dict(&Any))]);
+static UI_WIDGET: check::BodyModel =
+    check::BodyModel::forbidding(&[required("id", Str), required("provider", Str), defaulted("payload", Dict(&Any))]);
 
-static NODE_INFO: check::Model = check::Model::ignoring(&[
+static NODE_INFO: check::BodyModel = check::BodyModel::ignoring(&[
     defaulted("path", Str),
     optional("outputFor", List(&Str)),
     optional("messageAsOutput", Bool),

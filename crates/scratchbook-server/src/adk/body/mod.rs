@@ -23,17 +23,17 @@ use crate::app_state::AppState;
 use crate::bodies::{Shape, Unread};
 use check::{Loc, Problems, check};
 
-pub(crate) use check::Kind;
+pub(crate) use check::FieldType;
 pub(crate) use requests::{
-    ArtifactPart, CreateSessionRequest, InitialState, RunAgentRequest, SaveArtifactRequest, UpdateMemoryRequest,
+    ArtifactPart, CreateSessionRequest, InitialStateBody, RunAgentRequest, SaveArtifactRequest, UpdateMemoryRequest,
     UpdateSessionRequest,
 };
 
 /// A type into which a body is read.
-pub(crate) trait Body: DeserializeOwned + Send + 'static {
+pub(crate) trait AdkBody: DeserializeOwned + Send + 'static {
     /// The model against which the body is checked. A body that passes the check can be deserialized, unless our own
     /// types refuse a value.
-    const KIND: Kind;
+    const KIND: FieldType;
     /// The shape by which the body's items are counted before it is parsed.
     const SHAPE: &'static Shape = &Shape::Any;
 }
@@ -42,7 +42,7 @@ pub(crate) trait Body: DeserializeOwned + Send + 'static {
 #[derive(Debug)]
 pub(crate) struct JsonBody<T>(pub(crate) T);
 
-impl<T: Body> FromRequest<AppState> for JsonBody<T> {
+impl<T: AdkBody> FromRequest<AppState> for JsonBody<T> {
     type Rejection = AdkError;
 
     async fn from_request(request: Request, app_state: &AppState) -> Result<Self, AdkError> {
@@ -51,7 +51,7 @@ impl<T: Body> FromRequest<AppState> for JsonBody<T> {
     }
 }
 
-impl<T: Body> OptionalFromRequest<AppState> for JsonBody<T> {
+impl<T: AdkBody> OptionalFromRequest<AppState> for JsonBody<T> {
     type Rejection = AdkError;
 
     async fn from_request(request: Request, app_state: &AppState) -> Result<Option<Self>, AdkError> {
@@ -61,7 +61,7 @@ impl<T: Body> OptionalFromRequest<AppState> for JsonBody<T> {
     }
 }
 
-impl<T: Body> JsonBody<T> {
+impl<T: AdkBody> JsonBody<T> {
     /// Reads a required body.
     ///
     /// # Errors
@@ -73,14 +73,14 @@ impl<T: Body> JsonBody<T> {
     }
 }
 
-fn required<T: Body>(is_json: bool, bytes: Bytes) -> Result<T, AdkError> {
+fn required<T: AdkBody>(is_json: bool, bytes: Bytes) -> Result<T, AdkError> {
     match value(is_json, bytes)? {
         Some(body) => from_value(body),
         None => Err(problem("missing", "Field required")),
     }
 }
 
-fn optional<T: Body>(is_json: bool, bytes: Bytes) -> Result<Option<T>, AdkError> {
+fn optional<T: AdkBody>(is_json: bool, bytes: Bytes) -> Result<Option<T>, AdkError> {
     match value(is_json, bytes)? {
         Some(body) if !body.is_null() => from_value(body).map(Some),
         _ => Ok(None),
@@ -108,7 +108,7 @@ fn value(is_json: bool, bytes: Bytes) -> Result<Option<Value>, AdkError> {
 }
 
 /// Checks a body and converts it to its type.
-fn from_value<T: Body>(mut body: Value) -> Result<T, AdkError> {
+fn from_value<T: AdkBody>(mut body: Value) -> Result<T, AdkError> {
     let mut problems = Problems::default();
     check(&mut body, T::KIND, &Loc::Body, &mut problems);
     problems.into_result()?;
@@ -127,12 +127,12 @@ mod tests {
     use super::*;
     use crate::wire_names::is_json;
 
-    async fn refusal<T: Body + std::fmt::Debug>(content_type: Option<&str>, body: &[u8]) -> (u16, Value) {
+    async fn refusal<T: AdkBody + std::fmt::Debug>(content_type: Option<&str>, body: &[u8]) -> (u16, Value) {
         let read = required::<T>(content_type.is_some_and(is_json), body.to_vec().into());
         read.err().map(|error| (error.status.as_u16(), error.detail)).unwrap_or_default()
     }
 
-    async fn refused<T: Body + std::fmt::Debug>(body: &str) -> Value {
+    async fn refused<T: AdkBody + std::fmt::Debug>(body: &str) -> Value {
         refusal::<T>(Some("application/json"), body.as_bytes()).await.1
     }
 
@@ -145,7 +145,7 @@ mod tests {
             let (content_type, body) = (case["contentType"].as_str(), case["body"].as_str().unwrap().as_bytes());
             let found = match case["request"].as_str().unwrap() {
                 "create" => refusal::<CreateSessionRequest>(content_type, body).await,
-                "create_with_id" => refusal::<InitialState>(content_type, body).await,
+                "create_with_id" => refusal::<InitialStateBody>(content_type, body).await,
                 "update" => refusal::<UpdateSessionRequest>(content_type, body).await,
                 "memory" => refusal::<UpdateMemoryRequest>(content_type, body).await,
                 "run" => refusal::<RunAgentRequest>(content_type, body).await,

@@ -8,12 +8,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::check::Kind::{Any, Bool, Dict, List, Model, Str};
+use super::check::FieldType::{Any, Bool, Dict, List, Model, Str};
 use super::check::{self, defaulted, optional, required};
 use super::content::{CONTENT, PART};
 use super::event::EVENT;
-use super::{Body, Kind};
-use crate::bodies::{self as counted, Counted, Shape};
+use super::{AdkBody, FieldType};
+use crate::bodies::{self as counted, CountedItems, Shape};
 use crate::openapi::EventSchema;
 
 /// The request to create a session.
@@ -34,27 +34,27 @@ pub(crate) struct CreateSessionRequest {
     pub(crate) options: Option<Map<String, Value>>,
 }
 
-static CREATE_SESSION: check::Model = check::Model::ignoring(&[
+static CREATE_SESSION: check::BodyModel = check::BodyModel::ignoring(&[
     optional("sessionId", Str),
     optional("state", Dict(&Any)),
     optional("events", List(&Model(&EVENT))),
     optional("options", Dict(&Any)),
 ]);
 
-static SESSION_EVENTS: Shape = Shape::Fields(&[("events", &Shape::List(Counted::Events, &counted::EVENT))]);
+static SESSION_EVENTS: Shape = Shape::Fields(&[("events", &Shape::List(CountedItems::Events, &counted::EVENT))]);
 
-impl Body for CreateSessionRequest {
-    const KIND: Kind = Model(&CREATE_SESSION);
+impl AdkBody for CreateSessionRequest {
+    const KIND: FieldType = Model(&CREATE_SESSION);
     const SHAPE: &'static Shape = &SESSION_EVENTS;
 }
 
 /// `POST /apps/{app}/users/{user}/sessions/{session}`: the body is the state.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct InitialState(pub(crate) Map<String, Value>);
+pub(crate) struct InitialStateBody(pub(crate) Map<String, Value>);
 
-impl Body for InitialState {
-    const KIND: Kind = Dict(&Any);
+impl AdkBody for InitialStateBody {
+    const KIND: FieldType = Dict(&Any);
 }
 
 /// The request to change a session's state.
@@ -67,10 +67,10 @@ pub(crate) struct UpdateSessionRequest {
     pub(crate) state_delta: StateDelta,
 }
 
-static UPDATE_SESSION: check::Model = check::Model::ignoring(&[required("stateDelta", Dict(&Any))]);
+static UPDATE_SESSION: check::BodyModel = check::BodyModel::ignoring(&[required("stateDelta", Dict(&Any))]);
 
-impl Body for UpdateSessionRequest {
-    const KIND: Kind = Model(&UPDATE_SESSION);
+impl AdkBody for UpdateSessionRequest {
+    const KIND: FieldType = Model(&UPDATE_SESSION);
 }
 
 /// The request to add a session to memory.
@@ -82,10 +82,10 @@ pub(crate) struct UpdateMemoryRequest {
     pub(crate) session_id: String,
 }
 
-static UPDATE_MEMORY: check::Model = check::Model::ignoring(&[required("sessionId", Str)]);
+static UPDATE_MEMORY: check::BodyModel = check::BodyModel::ignoring(&[required("sessionId", Str)]);
 
-impl Body for UpdateMemoryRequest {
-    const KIND: Kind = Model(&UPDATE_MEMORY);
+impl AdkBody for UpdateMemoryRequest {
+    const KIND: FieldType = Model(&UPDATE_MEMORY);
 }
 
 /// The request to run an agent.
@@ -121,7 +121,7 @@ pub(crate) struct RunAgentRequest {
     pub(crate) custom_metadata: Option<Map<String, Value>>,
 }
 
-static RUN_AGENT: check::Model = check::Model::ignoring(&[
+static RUN_AGENT: check::BodyModel = check::BodyModel::ignoring(&[
     optional("appName", Str),
     required("userId", Str),
     required("sessionId", Str),
@@ -137,8 +137,8 @@ static RUN_AGENT: check::Model = check::Model::ignoring(&[
 
 static MESSAGE: Shape = Shape::Fields(&[("newMessage", &counted::CONTENT), ("new_message", &counted::CONTENT)]);
 
-impl Body for RunAgentRequest {
-    const KIND: Kind = Model(&RUN_AGENT);
+impl AdkBody for RunAgentRequest {
+    const KIND: FieldType = Model(&RUN_AGENT);
     const SHAPE: &'static Shape = &MESSAGE;
 }
 
@@ -158,7 +158,7 @@ pub(crate) struct SaveArtifactRequest {
     pub(crate) custom_metadata: Option<Map<String, Value>>,
 }
 
-static SAVE_ARTIFACT: check::Model = check::Model::ignoring(&[
+static SAVE_ARTIFACT: check::BodyModel = check::BodyModel::ignoring(&[
     required("filename", Str),
     required("artifact", Model(&PART)),
     optional("customMetadata", Dict(&Any)),
@@ -166,8 +166,8 @@ static SAVE_ARTIFACT: check::Model = check::Model::ignoring(&[
 
 static ARTIFACT: Shape = Shape::Fields(&[("artifact", &counted::PART)]);
 
-impl Body for SaveArtifactRequest {
-    const KIND: Kind = Model(&SAVE_ARTIFACT);
+impl AdkBody for SaveArtifactRequest {
+    const KIND: FieldType = Model(&SAVE_ARTIFACT);
     const SHAPE: &'static Shape = &ARTIFACT;
 }
 

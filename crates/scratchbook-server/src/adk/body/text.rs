@@ -22,10 +22,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<Value, AdkError> {
         Err(error) => error,
     };
     let Ok(text) = std::str::from_utf8(bytes) else { return Err(unreadable()) };
-    let mut walk = Walk { text: text.as_bytes(), at: 0, refused: None };
+    let mut walk = TextWalk { text: text.as_bytes(), at: 0, refused: None };
     let wrong = walk.document().err().or(walk.refused);
     // If the walk finds nothing wrong, the reader's own message is used.
-    let wrong = wrong.unwrap_or_else(|| Wrong { at: 0, what: error.to_string() });
+    let wrong = wrong.unwrap_or_else(|| TextError { at: 0, what: error.to_string() });
     let at = text.get(..wrong.at).map_or(0, |before| before.chars().count());
     let problem = json!({
         "type": "json_invalid",
@@ -44,33 +44,33 @@ pub(super) fn unreadable() -> AdkError {
 
 /// An error in a text, and the byte at which it occurs.
 #[derive(Debug)]
-struct Wrong {
+struct TextError {
     at: usize,
     what: String,
 }
 
-fn wrong<T>(at: usize, what: impl Into<String>) -> Result<T, Wrong> {
-    Err(Wrong { at, what: what.into() })
+fn wrong<T>(at: usize, what: impl Into<String>) -> Result<T, TextError> {
+    Err(TextError { at, what: what.into() })
 }
 
 /// Parses a text that the reader has refused, to find the reason. The steps are in Python's order, so that messages and
 /// positions are the same.
-struct Walk<'a> {
+struct TextWalk<'a> {
     text: &'a [u8],
     at: usize,
     /// A value that Python accepts and this server refuses. It is reported if nothing else is wrong.
-    refused: Option<Wrong>,
+    refused: Option<TextError>,
 }
 
-impl Walk<'_> {
-    fn document(&mut self) -> Result<(), Wrong> {
+impl TextWalk<'_> {
+    fn document(&mut self) -> Result<(), TextError> {
         self.space();
         self.value(0)?;
         self.space();
         if self.at < self.text.len() { wrong(self.at, "Extra data") } else { Ok(()) }
     }
 
-    fn value(&mut self, depth: usize) -> Result<(), Wrong> {
+    fn value(&mut self, depth: usize) -> Result<(), TextError> {
         let start = self.at;
         match self.peek() {
             Some(b'{' | b'[') if depth == MAX_DEPTH => wrong(start, format!("nested deeper than {MAX_DEPTH} levels")),
@@ -87,7 +87,7 @@ impl Walk<'_> {
         }
     }
 
-    fn object(&mut self, depth: usize) -> Result<(), Wrong> {
+    fn object(&mut self, depth: usize) -> Result<(), TextError> {
         self.at += 1;
         self.space();
         if self.take("}") {
@@ -115,7 +115,7 @@ impl Walk<'_> {
         }
     }
 
-    fn array(&mut self, depth: usize) -> Result<(), Wrong> {
+    fn array(&mut self, depth: usize) -> Result<(), TextError> {
         self.at += 1;
         self.space();
         if self.take("]") {
@@ -134,7 +134,7 @@ impl Walk<'_> {
         }
     }
 
-    fn string(&mut self) -> Result<(), Wrong> {
+    fn string(&mut self) -> Result<(), TextError> {
         let open = self.at;
         self.at += 1;
         loop {
@@ -153,7 +153,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn escape(&mut self, open: usize) -> Result<(), Wrong> {
+    fn escape(&mut self, open: usize) -> Result<(), TextError> {
         let start = self.at;
         self.at += 2;
         match self.text.get(start + 1) {
@@ -170,7 +170,7 @@ impl Walk<'_> {
         }
     }
 
-    fn number(&mut self) -> Result<(), Wrong> {
+    fn number(&mut self) -> Result<(), TextError> {
         let start = self.at;
         self.at += usize::from(self.peek() == Some(b'-'));
         if self.take("Infinity") {
@@ -215,7 +215,7 @@ impl Walk<'_> {
     }
 
     fn refuse(&mut self, at: usize, what: &str) {
-        self.refused.get_or_insert_with(|| Wrong { at, what: what.to_owned() });
+        self.refused.get_or_insert_with(|| TextError { at, what: what.to_owned() });
     }
 
     fn space(&mut self) {

@@ -6,7 +6,7 @@ mod schema;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Map, Value};
 
-use operation::Operation;
+use operation::DocumentedOperation;
 
 const STYLE: &str = include_str!("style.css");
 
@@ -16,7 +16,7 @@ pub(super) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; 
 /// Returns the whole page.
 pub(super) fn page(document: &Value) -> Markup {
     let title = text(&document["info"]["title"]);
-    let parts: Vec<_> = items(&document["tags"]).map(|tag| Part::of(document, tag)).collect();
+    let parts: Vec<_> = items(&document["tags"]).map(|tag| TaggedOperations::of(document, tag)).collect();
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -63,24 +63,24 @@ pub(super) fn page(document: &Value) -> Markup {
 }
 
 /// The operations with one tag.
-struct Part<'d> {
+struct TaggedOperations<'d> {
     name: &'d str,
     description: &'d str,
-    operations: Vec<Operation<'d>>,
+    operations: Vec<DocumentedOperation<'d>>,
 }
 
-impl<'d> Part<'d> {
+impl<'d> TaggedOperations<'d> {
     fn of(document: &'d Value, tag: &'d Value) -> Self {
         let name = text(&tag["name"]);
         let all = fields(&document["paths"]).flat_map(|(path, item)| {
-            fields(item).map(move |(method, operation)| Operation { path, method, is: operation })
+            fields(item).map(move |(method, operation)| DocumentedOperation { path, method, is: operation })
         });
         let operations = all.filter(|operation| text(&operation.is["tags"][0]) == name).collect();
         Self { name, description: text(&tag["description"]), operations }
     }
 }
 
-fn contents(title: &str, parts: &[Part<'_>], document: &Value) -> Markup {
+fn contents(title: &str, parts: &[TaggedOperations<'_>], document: &Value) -> Markup {
     html! {
         p { b { (title) } }
         @for part in parts {

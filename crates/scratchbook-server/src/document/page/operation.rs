@@ -7,13 +7,13 @@ use super::schema::{example, kind};
 use super::{fields, items, text, words};
 
 /// An operation of the document.
-pub(super) struct Operation<'d> {
+pub(super) struct DocumentedOperation<'d> {
     pub(super) path: &'d str,
     pub(super) method: &'d str,
     pub(super) is: &'d Value,
 }
 
-impl Operation<'_> {
+impl DocumentedOperation<'_> {
     pub(super) fn id(&self) -> &str {
         text(&self.is["operationId"])
     }

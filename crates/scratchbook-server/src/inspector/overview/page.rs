@@ -9,12 +9,12 @@ use scratchbook::Result;
 use scratchbook::session::ListSessionsConfig;
 use serde::Deserialize;
 
-use super::super::page::{Page, Query};
+use super::super::page::{InspectorPage, PageQuery};
 use super::super::value::{ago, duration, number, size, visible};
-use super::super::{Answer, address};
+use super::super::{PageAnswer, address};
 use super::plot::Plot;
 use crate::access::{Caller, Right};
-use crate::activity::{Counts, Interval, SECONDS, SlowCall};
+use crate::activity::{AppCounts, Interval, SECONDS, SlowCall};
 use crate::app_state::AppState;
 use crate::surface::INSPECTOR;
 
@@ -26,7 +26,7 @@ const READ: u64 = 256 << 10;
 
 /// What is shown.
 #[derive(Debug, Deserialize)]
-pub(in super::super) struct View {
+pub(in super::super) struct OverviewParams {
     /// Show only this app; if empty, all apps.
     #[serde(default)]
     app: String,
@@ -35,8 +35,8 @@ pub(in super::super) struct View {
 pub(in super::super) async fn page(
     State(app_state): State<AppState>,
     Extension(caller): Extension<Caller>,
-    Query(view): Query<View>,
-) -> Answer {
+    PageQuery(view): PageQuery<OverviewParams>,
+) -> PageAnswer {
     caller.check(Right::Read)?;
     let now = app_state.environment.now();
     // A caller that is restricted to one user does not see what other users of the app do.
@@ -49,7 +49,8 @@ pub(in super::super) async fn page(
     let intervals = app_state.activity.intervals(now);
     let body = body(&app_state, &apps, &view.app, &intervals, &is_shown, now);
     let above = vec![("overview".to_owned(), format!("{INSPECTOR}/overview"))];
-    Ok(Page { title: "Overview", above, caller: Some(&caller), scripts: &["overview.js", "time.js"], body }.answer())
+    Ok(InspectorPage { title: "Overview", above, caller: Some(&caller), scripts: &["overview.js", "time.js"], body }
+        .answer())
 }
 
 /// Returns the apps that are hosted or were written to, if the caller may access them.
@@ -79,10 +80,10 @@ fn body(
     is_shown: &impl Fn(&str) -> bool,
     now: f64,
 ) -> Markup {
-    let sum = |interval: &Interval, of: fn(&Counts) -> u64| {
+    let sum = |interval: &Interval, of: fn(&AppCounts) -> u64| {
         interval.apps.iter().filter(|(app, _)| is_shown(app)).map(|(_, counts)| of(counts)).sum::<u64>()
     };
-    let each = |of: fn(&Counts) -> u64| intervals.iter().map(|interval| sum(interval, of)).collect::<Vec<_>>();
+    let each = |of: fn(&AppCounts) -> u64| intervals.iter().map(|interval| sum(interval, of)).collect::<Vec<_>>();
     let mut slow: Vec<&SlowCall> =
         intervals.iter().flat_map(|interval| &interval.slow).filter(|call| is_shown(&call.app_name)).collect();
     slow.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
@@ -171,7 +172,7 @@ fn calls(slow: &[&SlowCall], now: f64) -> Markup {
 fn table(app_state: &AppState, apps: &BTreeSet<String>, intervals: &[Interval]) -> Markup {
     let of = |app: &str| {
         let counts = intervals.iter().filter_map(|interval| interval.apps.get(app));
-        counts.fold(Counts::default(), |all, counts| Counts {
+        counts.fold(AppCounts::default(), |all, counts| AppCounts {
             appends: all.appends + counts.appends,
             conflicts: all.conflicts + counts.conflicts,
             errors: all.errors + counts.errors,

@@ -13,7 +13,7 @@ use scratchbook::{
     CreateSessionConfig, ErrorKind, Event, GetSessionConfig, Result, Session, SessionKey, SessionService, StateDelta,
 };
 
-use crate::activity::{Activity, Outcome, SlowCall};
+use crate::activity::{Activity, CallOutcome, SlowCall};
 
 /// A service whose calls are counted.
 #[derive(Debug)]
@@ -36,15 +36,15 @@ impl WithActivity {
         &self,
         app_name: &str,
         method: &'static str,
-        success: Outcome,
+        success: CallOutcome,
         call: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         let begun = Instant::now();
         let result = call.await;
         let outcome = match &result {
             Ok(_) => success,
-            Err(error) if error.kind() == ErrorKind::Conflict => Outcome::Conflict,
-            Err(error) if error.is_for_operator() => Outcome::Error,
+            Err(error) if error.kind() == ErrorKind::Conflict => CallOutcome::Conflict,
+            Err(error) if error.is_for_operator() => CallOutcome::Error,
             // An invalid request is not counted for the app, which may not even exist.
             Err(_) => return result,
         };
@@ -58,27 +58,27 @@ impl WithActivity {
 #[async_trait]
 impl SessionService for WithActivity {
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
-        self.counted(key.app_name(), "append", Outcome::Appended, self.service.append(key, event, options)).await
+        self.counted(key.app_name(), "append", CallOutcome::Appended, self.service.append(key, event, options)).await
     }
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
         let call = self.service.put_state(owner, delta, options);
-        self.counted(owner.app_name(), "put_state", Outcome::Appended, call).await
+        self.counted(owner.app_name(), "put_state", CallOutcome::Appended, call).await
     }
 
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let call = self.service.create_session(app_name, user_id, config);
-        self.counted(app_name, "create_session", Outcome::Appended, call).await
+        self.counted(app_name, "create_session", CallOutcome::Appended, call).await
     }
 
     async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
         let call = self.service.get_session(key, config);
-        self.counted(key.app_name(), "get_session", Outcome::Read, call).await
+        self.counted(key.app_name(), "get_session", CallOutcome::Read, call).await
     }
 
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
         let call = self.service.list_sessions(app_name, config);
-        self.counted(app_name, "list_sessions", Outcome::Read, call).await
+        self.counted(app_name, "list_sessions", CallOutcome::Read, call).await
     }
 
     forward_sessions!(self.service =>

@@ -6,11 +6,11 @@ use scratchbook::session::{ForkConfig, Prune};
 use scratchbook::{Error, Session};
 use serde::Deserialize;
 
-use super::super::address::{self, View};
+use super::super::address::{self, PageView};
 use super::super::form::{Form, see_other};
-use super::super::page::{Page, Query};
+use super::super::page::{InspectorPage, PageQuery};
 use super::super::value::{number, visible};
-use super::super::{Answer, Needs, SessionScope};
+use super::super::{Needs, PageAnswer, SessionScope};
 use super::frame;
 use super::read::SessionReader;
 use crate::access::{Caller, Right};
@@ -30,15 +30,15 @@ pub(super) struct Before {
 }
 
 /// Copies the session up to an event, and opens the copy.
-pub(super) async fn fork(scope: SessionScope, form: Form) -> Answer {
+pub(super) async fn fork(scope: SessionScope, form: Form) -> PageAnswer {
     scope.caller.check(Right::Read)?;
     let mut config = ForkConfig::default();
     config.at = form.find("at").map(|at| at.parse()).transpose().map_err(|_| Error::invalid("at is no number"))?;
     let session = scope.app_state.store.sessions.fork_session(&scope.key, config).await?;
-    Ok(see_other(&address::session(session.key(), &View::default())))
+    Ok(see_other(&address::session(session.key(), &PageView::default())))
 }
 
-pub(super) async fn ask_to_rewind(scope: SessionScope, Query(before): Query<Before>) -> Answer {
+pub(super) async fn ask_to_rewind(scope: SessionScope, PageQuery(before): PageQuery<Before>) -> PageAnswer {
     let reader = SessionReader::new(&scope);
     let head = reader.head().await?;
     let run = &before.run;
@@ -50,13 +50,13 @@ pub(super) async fn ask_to_rewind(scope: SessionScope, Query(before): Query<Befo
     ask(&scope, &head, "rewind", "Rewind", &words, &html! { input type="hidden" name="run" value=(run); })
 }
 
-pub(super) async fn rewind(scope: SessionScope, form: Form) -> Answer {
+pub(super) async fn rewind(scope: SessionScope, form: Form) -> PageAnswer {
     scope.caller.check(Right::Read)?;
     scope.app_state.store.rewind(&scope.key, &form.field("run")).await?;
-    Ok(see_other(&address::session(&scope.key, &View::default())))
+    Ok(see_other(&address::session(&scope.key, &PageView::default())))
 }
 
-pub(super) async fn ask_to_delete(scope: SessionScope) -> Answer {
+pub(super) async fn ask_to_delete(scope: SessionScope) -> PageAnswer {
     let reader = SessionReader::new(&scope);
     let head = reader.head().await?;
     let words = html! {
@@ -66,14 +66,18 @@ pub(super) async fn ask_to_delete(scope: SessionScope) -> Answer {
     ask(&scope, &head, "delete", "Delete", &words, &html! {})
 }
 
-pub(super) async fn delete(scope: SessionScope, _: Form) -> Answer {
+pub(super) async fn delete(scope: SessionScope, _: Form) -> PageAnswer {
     scope.caller.check(Right::Read)?;
     scope.app_state.store.sessions.delete_session(&scope.key).await?;
     Ok(see_other(&address::user(scope.key.app_name(), scope.key.user_id())))
 }
 
 /// Asks which events to remove.
-pub(super) async fn ask_to_prune(scope: SessionScope, Query(view): Query<View>, _: Needs<Admin>) -> Answer {
+pub(super) async fn ask_to_prune(
+    scope: SessionScope,
+    PageQuery(view): PageQuery<PageView>,
+    _: Needs<Admin>,
+) -> PageAnswer {
     let head = SessionReader::new(&scope).head().await?;
     let last = head.known_seq().unwrap_or_default();
     let before = view.before.or(view.at).unwrap_or(last.saturating_sub(KEPT) + 1).max(2);
@@ -87,7 +91,7 @@ pub(super) async fn ask_to_prune(scope: SessionScope, Query(view): Query<View>, 
     ask(&scope, &head, "prune", "Prune", &words, &fields)
 }
 
-pub(super) async fn prune(scope: SessionScope, _: Needs<Admin>, form: Form) -> Answer {
+pub(super) async fn prune(scope: SessionScope, _: Needs<Admin>, form: Form) -> PageAnswer {
     scope.caller.check(Right::Read)?;
     let before = form.field("before");
     let before =
@@ -96,41 +100,42 @@ pub(super) async fn prune(scope: SessionScope, _: Needs<Admin>, form: Form) -> A
     for _ in 0..PRUNED_STEPS {
         let pruned = scope.app_state.store.sessions.prune(Prune::events(&scope.key, before), PRUNED_AT_ONCE).await?;
         if pruned < PRUNED_AT_ONCE as u64 {
-            return Ok(see_other(&address::session(&scope.key, &View::default())));
+            return Ok(see_other(&address::session(&scope.key, &PageView::default())));
         }
     }
-    Ok(see_other(&address::part(&scope.key, "prune", &View { before: Some(before), ..View::default() })))
+    Ok(see_other(&address::part(&scope.key, "prune", &PageView { before: Some(before), ..PageView::default() })))
 }
 
 /// Returns a page that asks for confirmation before data is lost.
-fn ask(scope: &SessionScope, head: &Session, part: &str, word: &str, words: &Markup, fields: &Markup) -> Answer {
+fn ask(scope: &SessionScope, head: &Session, part: &str, word: &str, words: &Markup, fields: &Markup) -> PageAnswer {
     scope.caller.check(Right::Write)?;
     let body = html! {
         section.ask {
             h1 { (word) " " bdi { (visible(head.title().unwrap_or(head.id()))) } "?" }
             (words)
-            form method="post" action=(address::part(head.key(), part, &View::default())) {
+            form method="post" action=(address::part(head.key(), part, &PageView::default())) {
                 (fields)
                 div.buttons {
                     button.danger { (word) }
-                    a href=(address::session(head.key(), &View::default())) { "Keep it" }
+                    a href=(address::session(head.key(), &PageView::default())) { "Keep it" }
                 }
             }
         }
     };
-    let page = Page { title: word, above: frame::above(head), caller: Some(&scope.caller), scripts: &[], body };
+    let page =
+        InspectorPage { title: word, above: frame::above(head), caller: Some(&scope.caller), scripts: &[], body };
     Ok(page.answer())
 }
 
 /// Returns the buttons for the whole session that the caller may use.
-pub(super) fn markup(head: &Session, view: &View, caller: &Caller) -> Markup {
+pub(super) fn markup(head: &Session, view: &PageView, caller: &Caller) -> Markup {
     let key = head.key();
-    let part = |part: &str| address::part(key, part, &View::default());
+    let part = |part: &str| address::part(key, part, &PageView::default());
     let may_write = caller.may(Right::Write);
     html! {
         div.tools {
             @if may_write {
-                form.fork method="post" action=(address::part(key, "fork", &View::default())) {
+                form.fork method="post" action=(address::part(key, "fork", &PageView::default())) {
                     input type="hidden" name="at" value=[view.at] disabled[view.at.is_none()];
                     button.plain { @if let Some(at) = view.at { "Fork at event " (number(at)) } @else { "Fork" } }
                 }

@@ -11,12 +11,12 @@ use scratchbook::state::{Operation, StateDelta};
 use scratchbook::{Error, ErrorKind, Event, GetSessionConfig, Result, Scope, Session};
 use serde_json::{Value, json};
 
-use super::super::address::{self, View};
+use super::super::address::{self, PageView};
 use super::super::form::{Form, see_other};
 use super::super::masks::Masks;
-use super::super::page::{Page, sentence};
+use super::super::page::{InspectorPage, sentence};
 use super::super::value::{ago, as_escapes, block, pretty, visible};
-use super::super::{Answer, SessionScope};
+use super::super::{PageAnswer, SessionScope};
 use super::frame;
 use super::read::SessionReader;
 use crate::access::{Caller, Right};
@@ -31,7 +31,7 @@ const ABSENT: &str = "absent";
 const ANYONE: &str = "inspector";
 
 /// Carries out the change that a form asks for.
-pub(super) async fn change(scope: SessionScope, form: Form) -> Answer {
+pub(super) async fn change(scope: SessionScope, form: Form) -> PageAnswer {
     scope.caller.check(Right::Read)?;
     let reader = SessionReader::new(&scope);
     let head = reader.head().await?;
@@ -55,7 +55,7 @@ pub(super) async fn change(scope: SessionScope, form: Form) -> Answer {
     let author = scope.caller.name().map_or(ANYONE, |name| name);
     let event = Event::new(author).with_state_delta(delta);
     match reader.sessions.append(reader.key, event, AppendOptions::default()).await {
-        Ok(_) => Ok(see_other(&address::session(reader.key, &View::default().with_key(&key)))),
+        Ok(_) => Ok(see_other(&address::session(reader.key, &PageView::default().with_key(&key)))),
         Err(error) if error.kind() == ErrorKind::Conflict => {
             let found = value(&reader, &key).await?;
             check_has_no_secrets(&head, &key, found.as_ref())?;
@@ -156,7 +156,7 @@ pub(super) fn form(head: &Session, key: &str, value: Option<&Value>) -> Markup {
 
 fn fields(head: &Session, key: &str, text: &str, seen: &str, value: Option<&Value>) -> Markup {
     html! {
-        form.change method="post" action=(address::part(head.key(), "change", &View::default())) {
+        form.change method="post" action=(address::part(head.key(), "change", &PageView::default())) {
             input type="hidden" name="key" value=(key);
             input type="hidden" name="seen" value=(seen);
             label { "Value, as JSON" textarea name="value" rows="5" spellcheck="false" required { (text) } }
@@ -178,10 +178,11 @@ fn again(scope: &SessionScope, head: &Session, form: &Form, found: Option<&Value
             h1 { "Change " code { bdi { (visible(key)) } } }
             p.failure role="alert" { (visible(&sentence(why))) }
             (fields(head, key, text, seen, found))
-            p { a href=(address::session(head.key(), &View::default().with_key(key))) { "Back" } }
+            p { a href=(address::session(head.key(), &PageView::default().with_key(key))) { "Back" } }
         }
     };
-    let page = Page { title: "Change", above: frame::above(head), caller: Some(&scope.caller), scripts: &[], body };
+    let page =
+        InspectorPage { title: "Change", above: frame::above(head), caller: Some(&scope.caller), scripts: &[], body };
     page.with_status(StatusCode::BAD_REQUEST)
 }
 
@@ -193,7 +194,7 @@ async fn conflict(
     key: &str,
     text: &str,
     found: Option<&Value>,
-) -> Answer {
+) -> PageAnswer {
     let writer = writer(reader, key).await?;
     let masks = Masks::of(head);
     let body = html! {
@@ -205,10 +206,11 @@ async fn conflict(
             pre { @match found { Some(value) => (block(&masks.of_key(key, value), EDITED).text), None => "(removed)" } }
             p { "This is your value. Send it again to replace the one above." }
             (fields(head, key, text, &print(found), found))
-            p { a href=(address::session(head.key(), &View::default().with_key(key))) { "Keep the stored value" } }
+            p { a href=(address::session(head.key(), &PageView::default().with_key(key))) { "Keep the stored value" } }
         }
     };
-    let page = Page { title: "Conflict", above: frame::above(head), caller: Some(&scope.caller), scripts: &[], body };
+    let page =
+        InspectorPage { title: "Conflict", above: frame::above(head), caller: Some(&scope.caller), scripts: &[], body };
     Ok(page.with_status(StatusCode::CONFLICT))
 }
 

@@ -7,7 +7,7 @@ use maud::{Markup, PreEscaped, html};
 use scratchbook::content::FunctionResponse;
 use scratchbook::{Event, Session};
 
-use super::super::address::{self, View, encoded};
+use super::super::address::{self, PageView, encoded};
 use super::super::masks::Masks;
 use super::super::value::{duration, visible};
 use super::event;
@@ -36,7 +36,7 @@ impl<'e> Answers<'e> {
 }
 
 /// Returns a page of events, with links to those before and after it.
-pub(super) fn markup(reader: &SessionReader<'_>, head: &Session, view: &View, events: &[Arc<Event>]) -> Markup {
+pub(super) fn markup(reader: &SessionReader<'_>, head: &Session, view: &PageView, events: &[Arc<Event>]) -> Markup {
     let (key, last) = (reader.key, head.known_seq());
     let chosen = view.at.or(last.filter(|_| view.before.is_none()));
     let is_at_end = last.is_some() && events.last().and_then(|event| event.seq) == last;
@@ -47,7 +47,7 @@ pub(super) fn markup(reader: &SessionReader<'_>, head: &Session, view: &View, ev
     let shown = fitting(&how, events);
     let first = shown.first().and_then(|(event, _)| event.seq).filter(|seq| *seq > 1);
     let end = shown.last().and_then(|(event, _)| event.seq).filter(|seq| Some(*seq) != last && last.is_some());
-    let earlier = first.map(|first| View { before: Some(first), ..view.clone() });
+    let earlier = first.map(|first| PageView { before: Some(first), ..view.clone() });
     html! {
         div #conversation.events data-last=(last.unwrap_or_default()) {
             @if let Some(earlier) = &earlier {
@@ -100,7 +100,7 @@ fn fitting<'e>(how: &event::Shown<'_>, events: &'e [Arc<Event>]) -> Vec<(&'e Eve
 /// Returns the events as HTML, run by run.
 fn runs(reader: &SessionReader<'_>, shown: &[(&Event, String)]) -> Markup {
     let can_rewind = reader.caller.may(Right::Write);
-    let rewind = address::part(reader.key, "rewind", &View::default());
+    let rewind = address::part(reader.key, "rewind", &PageView::default());
     html! {
         @for run in shown.chunk_by(|(one, _), (other, _)| one.invocation_id == other.invocation_id) {
             section.run {

@@ -10,17 +10,17 @@ use ring::digest::{SHA256, digest};
 use scratchbook::session::SessionUpdate;
 use scratchbook::{ErrorKind, Session};
 
-use super::super::address::{self, View};
+use super::super::address::{self, PageView};
 use super::super::form::{Form, see_other};
-use super::super::page::{Page, sentence};
+use super::super::page::{InspectorPage, sentence};
 use super::super::value::visible;
-use super::super::{Answer, SessionScope};
+use super::super::{PageAnswer, SessionScope};
 use super::frame;
 use super::read::SessionReader;
 use crate::access::Right;
 
 /// Returns the form with the stored title and labels.
-pub(super) async fn ask(scope: SessionScope) -> Answer {
+pub(super) async fn ask(scope: SessionScope) -> PageAnswer {
     scope.caller.check(Right::Write)?;
     let head = SessionReader::new(&scope).head().await?;
     let (title, labels) = (head.title().unwrap_or_default().to_owned(), lines(head.labels()));
@@ -28,7 +28,7 @@ pub(super) async fn ask(scope: SessionScope) -> Answer {
 }
 
 /// Stores the title and labels from the form, unless somebody else has changed them since the form was shown.
-pub(super) async fn update(scope: SessionScope, form: Form) -> Answer {
+pub(super) async fn update(scope: SessionScope, form: Form) -> PageAnswer {
     scope.caller.check(Right::Read)?;
     let head = SessionReader::new(&scope).head().await?;
     let (title, text) = (form.field("title"), form.field("labels"));
@@ -47,7 +47,7 @@ pub(super) async fn update(scope: SessionScope, form: Form) -> Answer {
     let left_out = head.labels().keys().map(|name| (name.clone(), None));
     update.labels = left_out.chain(labels(&text).into_iter().map(|(name, value)| (name, Some(value)))).collect();
     match scope.app_state.store.sessions.update_session(&scope.key, update).await {
-        Ok(_) => Ok(see_other(&address::session(&scope.key, &View::default()))),
+        Ok(_) => Ok(see_other(&address::session(&scope.key, &PageView::default()))),
         Err(error) if error.kind() == ErrorKind::InvalidArgument => {
             let note = html! { p.failure role="alert" { (visible(&sentence(error.public_message()))) } };
             Ok(answer(&scope, &head, StatusCode::BAD_REQUEST, &note, &title, &text))
@@ -68,19 +68,24 @@ fn answer(
         section.ask {
             h1 { "Title and labels" }
             (note)
-            form method="post" action=(address::part(head.key(), "details", &View::default())) {
+            form method="post" action=(address::part(head.key(), "details", &PageView::default())) {
                 input type="hidden" name="seen" value=(print(head));
                 label { "Title" input type="text" name="title" value=(title); }
                 label { "Labels, a line each: NAME or NAME=VALUE" textarea name="labels" rows="5" spellcheck="false" { (labels) } }
                 div.buttons {
                     button { "Save" }
-                    a href=(address::session(head.key(), &View::default())) { "Back" }
+                    a href=(address::session(head.key(), &PageView::default())) { "Back" }
                 }
             }
         }
     };
-    let page =
-        Page { title: "Title and labels", above: frame::above(head), caller: Some(&scope.caller), scripts: &[], body };
+    let page = InspectorPage {
+        title: "Title and labels",
+        above: frame::above(head),
+        caller: Some(&scope.caller),
+        scripts: &[],
+        body,
+    };
     page.with_status(status)
 }
 

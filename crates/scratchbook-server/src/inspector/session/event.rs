@@ -8,7 +8,7 @@ use scratchbook::state::Change;
 use scratchbook::{Event, SessionKey};
 use serde_json::Value;
 
-use super::super::address::{self, View};
+use super::super::address::{self, PageView};
 use super::super::masks::Masks;
 use super::super::value::{block, clock, duration, line, text_of, visible};
 use super::conversation::Answers;
@@ -26,7 +26,7 @@ const KEYS: usize = 12;
 #[derive(Clone, Copy)]
 pub(super) struct Shown<'a> {
     pub(super) key: &'a SessionKey,
-    pub(super) view: &'a View,
+    pub(super) view: &'a PageView,
     pub(super) masks: &'a Masks,
     pub(super) answers: &'a Answers<'a>,
     /// The event before the shown one.
@@ -70,7 +70,7 @@ impl Shown<'_> {
                     @if let Some(tokens) = tokens(event) {
                         span.soft title={ (tokens.prompt) " prompt, " (tokens.answer) " answer" } { (tokens.total) " tokens" }
                     }
-                    a.raw href=(address::part(self.key, "event", &View::at(seq))) { "JSON" }
+                    a.raw href=(address::part(self.key, "event", &PageView::at(seq))) { "JSON" }
                 }
                 @let parts = event.content.as_ref().map(|content| content.parts()).unwrap_or_default();
                 @for part in parts.iter().take(PARTS) { (self.part(part, event)) }
@@ -127,7 +127,7 @@ impl Shown<'_> {
         let seq = event.seq.unwrap_or_default();
         html! {
             p.more {
-                a href=(address::part(self.key, "event", &View::at(seq))) {
+                a href=(address::part(self.key, "event", &PageView::at(seq))) {
                     "Whole event (" (super::super::value::size(bytes as u64)) ")"
                 }
             }

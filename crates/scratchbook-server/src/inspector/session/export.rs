@@ -15,7 +15,7 @@ use scratchbook::{Error, ErrorKind, GetSessionConfig, Result, Session, SessionKe
 use serde_json::{Map, Value};
 
 use super::super::masks::Masks;
-use super::super::{Answer, SessionScope};
+use super::super::{PageAnswer, SessionScope};
 use super::read::SessionReader;
 use crate::access::Right;
 use crate::answers::Share;
@@ -28,7 +28,7 @@ const BYTES: u64 = 1 << 20;
 const HELD: usize = 2 << 20;
 
 /// Sends the session as a download, line by line. The memory in use does not grow with the session.
-pub(super) async fn download(scope: SessionScope) -> Answer {
+pub(super) async fn download(scope: SessionScope) -> PageAnswer {
     scope.caller.check(Right::Read)?;
     let reader = SessionReader::new(&scope);
     let head = reader.head().await?;

@@ -6,10 +6,10 @@ use maud::{Markup, html};
 use scratchbook::{Event, Session};
 
 use super::super::SessionScope;
-use super::super::address::{self, View};
+use super::super::address::{self, PageView};
 use super::super::value::{ago, number, size, visible};
-use super::history::{self, History};
-use super::read::{Moment, SessionReader};
+use super::history::{self, KeyHistory};
+use super::read::{SessionReader, ShownState};
 use super::{branch, conversation, state, talk};
 
 /// Returns the pages above this one: their names and addresses.
@@ -18,7 +18,7 @@ pub(super) fn above(head: &Session) -> Vec<(String, String)> {
     vec![
         (key.app_name().to_owned(), address::app(key.app_name())),
         (key.user_id().to_owned(), address::user(key.app_name(), key.user_id())),
-        (key.session_id().to_owned(), address::session(key, &View::default())),
+        (key.session_id().to_owned(), address::session(key, &PageView::default())),
     ]
 }
 
@@ -26,10 +26,10 @@ pub(super) fn body(
     scope: &SessionScope,
     reader: &SessionReader<'_>,
     head: &Session,
-    view: &View,
+    view: &PageView,
     events: &[Arc<Event>],
-    moment: &Moment,
-    history: Option<&History>,
+    moment: &ShownState,
+    history: Option<&KeyHistory>,
 ) -> Markup {
     html! {
         (about(head, view, reader))
@@ -47,7 +47,7 @@ pub(super) fn body(
     }
 }
 
-fn about(head: &Session, view: &View, reader: &SessionReader<'_>) -> Markup {
+fn about(head: &Session, view: &PageView, reader: &SessionReader<'_>) -> Markup {
     let now = reader.now;
     html! {
         div.about {
@@ -70,14 +70,14 @@ fn about(head: &Session, view: &View, reader: &SessionReader<'_>) -> Markup {
 }
 
 /// Returns the slider. Without scripts it is a form.
-fn travel(head: &Session, view: &View, at: u64, last: u64) -> Markup {
+fn travel(head: &Session, view: &PageView, at: u64, last: u64) -> Markup {
     let key = head.key();
-    let here = View { at: None, with: None, before: None, after: None, ..view.clone() };
+    let here = PageView { at: None, with: None, before: None, after: None, ..view.clone() };
     let to = |seq: u64| address::session(key, &view.moved_to(seq));
     html! {
-        form.travel #travel hidden[last == 0] method="get" action=(address::session(key, &View::default()))
-            data-page=(address::session(key, &View::default())) data-last=(last)
-            data-live=(address::part(key, "live", &View::default())) {
+        form.travel #travel hidden[last == 0] method="get" action=(address::session(key, &PageView::default()))
+            data-page=(address::session(key, &PageView::default())) data-last=(last)
+            data-live=(address::part(key, "live", &PageView::default())) {
             a.step href=(to(at.saturating_sub(1))) data-step="-1" rel="prev" aria-label="Event before" { "‹" }
             input type="range" name="at" min="0" max=(last) value=(at) aria-label="Event" #slider;
             a.step href=(to(at.saturating_add(1).min(last))) data-step="1" rel="next" aria-label="Next event" { "›" }

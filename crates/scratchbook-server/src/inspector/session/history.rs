@@ -8,7 +8,7 @@ use scratchbook::session::{ChangeQuery, KeyWrite, StateOwner};
 use scratchbook::{Error, ErrorKind, Event, Result, Scope, Session, SessionKey};
 use serde_json::Value;
 
-use super::super::address::{self, View};
+use super::super::address::{self, PageView};
 use super::super::masks::Masks;
 use super::super::value::{Cut, ago, line, moment, number, visible};
 use super::change;
@@ -26,8 +26,8 @@ const LINE: usize = 100;
 
 /// The writes to a key, the latest first.
 #[derive(Debug, Default)]
-pub(super) struct History {
-    writes: Vec<Write>,
+pub(super) struct KeyHistory {
+    writes: Vec<HistoryWrite>,
     /// The number before which the next search begins.
     next: Option<u64>,
     /// The number of the earliest event that was searched.
@@ -40,7 +40,7 @@ pub(super) struct History {
 }
 
 #[derive(Debug)]
-struct Write {
+struct HistoryWrite {
     /// The value; `None` for a removal.
     value: Option<Value>,
     /// The tools whose answers are in its event.
@@ -53,7 +53,7 @@ struct Write {
 /// # Errors
 ///
 /// The errors of the store.
-pub(super) async fn read(reader: &SessionReader<'_>, head: &Session, key: &str, view: &View) -> Result<History> {
+pub(super) async fn read(reader: &SessionReader<'_>, head: &Session, key: &str, view: &PageView) -> Result<KeyHistory> {
     let history = match Scope::split(key) {
         (Scope::Session, name) => of_session(reader, head, name, view).await,
         (Scope::User, name) => of_owner(reader, &reader.key.user(), name, view).await,
@@ -65,13 +65,13 @@ pub(super) async fn read(reader: &SessionReader<'_>, head: &Session, key: &str, 
         None if may_change => Some(change::form(head, key, change::value(reader, key).await?.as_ref())),
         _ => None,
     };
-    Ok(History { now: reader.now, may_change, change, ..history? })
+    Ok(KeyHistory { now: reader.now, may_change, change, ..history? })
 }
 
-async fn of_session(reader: &SessionReader<'_>, head: &Session, name: &str, view: &View) -> Result<History> {
+async fn of_session(reader: &SessionReader<'_>, head: &Session, name: &str, view: &PageView) -> Result<KeyHistory> {
     let last = head.known_seq().unwrap_or_default();
     let mut before = view.before.unwrap_or_else(|| view.at.unwrap_or(last).saturating_add(1));
-    let mut history = History::default();
+    let mut history = KeyHistory::default();
     for _ in 0..READS {
         let events = reader.events_before(before, EVENTS, BYTES).await?;
         for event in events.iter().rev() {
@@ -94,16 +94,16 @@ async fn of_session(reader: &SessionReader<'_>, head: &Session, name: &str, view
     Ok(history)
 }
 
-fn write(key: &SessionKey, event: &Arc<Event>, name: &str) -> Option<Write> {
+fn write(key: &SessionKey, event: &Arc<Event>, name: &str) -> Option<HistoryWrite> {
     let change = event.actions.state_delta.get(name)?;
     let writer = KeyWriter::new(author(event))
         .with_event(key.user_id(), key.session_id(), event.seq.unwrap_or_default(), &event.id)
         .with_time(event.timestamp.unwrap_or_default());
-    Some(Write { value: change.value().cloned(), tools: tools(event).into_owned(), writer })
+    Some(HistoryWrite { value: change.value().cloned(), tools: tools(event).into_owned(), writer })
 }
 
 /// Returns the write of the session's initial state to the key.
-async fn initial(reader: &SessionReader<'_>, name: &str) -> Result<Option<Write>> {
+async fn initial(reader: &SessionReader<'_>, name: &str) -> Result<Option<HistoryWrite>> {
     let initial = match reader.sessions.get_initial_state(reader.key).await {
         Err(error) if error.kind() == ErrorKind::Unsupported => None,
         initial => initial?,
@@ -111,27 +111,27 @@ async fn initial(reader: &SessionReader<'_>, name: &str) -> Result<Option<Write>
     let writer = |seq| KeyWriter::default().with_event(reader.key.user_id(), reader.key.session_id(), seq, "");
     Ok(initial.and_then(|initial| {
         let value = initial.state.get(name)?.clone();
-        Some(Write { value: Some(value), tools: String::new(), writer: writer(initial.seq) })
+        Some(HistoryWrite { value: Some(value), tools: String::new(), writer: writer(initial.seq) })
     }))
 }
 
-async fn of_owner(reader: &SessionReader<'_>, owner: &StateOwner, name: &str, view: &View) -> Result<History> {
+async fn of_owner(reader: &SessionReader<'_>, owner: &StateOwner, name: &str, view: &PageView) -> Result<KeyHistory> {
     let query = ChangeQuery::of_key(name, view.before.unwrap_or(u64::MAX));
     let changes = reader.sessions.list_state_changes(owner, &query, WRITES).await?;
     let next = changes.last().map(|change| change.position).filter(|_| changes.len() >= WRITES);
-    let writes = changes.into_iter().map(KeyWrite::from).map(|write| Write {
+    let writes = changes.into_iter().map(KeyWrite::from).map(|write| HistoryWrite {
         writer: reader.caller.known_writer(write.writer, reader.key.app_name()),
         value: write.value,
         tools: String::new(),
     });
-    Ok(History { writes: writes.collect(), next, ..History::default() })
+    Ok(KeyHistory { writes: writes.collect(), next, ..KeyHistory::default() })
 }
 
 /// Returns the writes as HTML, for a whole page or to replace the ones on a page.
-pub(super) fn markup(head: &Session, view: &View, history: &History) -> Markup {
+pub(super) fn markup(head: &Session, view: &PageView, history: &KeyHistory) -> Markup {
     let (key, masks) = (head.key(), Masks::of(head));
     let name = view.key.as_deref().unwrap_or_default();
-    let closed = View { key: None, before: None, ..view.clone() };
+    let closed = PageView { key: None, before: None, ..view.clone() };
     html! {
         section #history aria-labelledby="history-head" {
             div.bar {
@@ -142,7 +142,7 @@ pub(super) fn markup(head: &Session, view: &View, history: &History) -> Markup {
             @if let Some(at) = view.at && history.may_change {
                 p.soft {
                     "This is event " (number(at)) ". "
-                    a.now href=(address::session(key, &View { at: None, ..view.clone() })) { "Go to now" }
+                    a.now href=(address::session(key, &PageView { at: None, ..view.clone() })) { "Go to now" }
                     " to change the value."
                 }
             }
@@ -151,7 +151,7 @@ pub(super) fn markup(head: &Session, view: &View, history: &History) -> Markup {
             }
             ol.writes { @for write in &history.writes { (item(key, view, name, &masks, write, history.now)) } }
             @if let Some(next) = history.next {
-                @let next = View { before: Some(next), ..view.clone() };
+                @let next = PageView { before: Some(next), ..view.clone() };
                 p.pages {
                     @if let Some(back_to) = history.back_to { span.soft { "Searched back to event " (number(back_to)) ". " } }
                     a href=(address::session(key, &next)) data-part=(address::part(key, "history", &next)) data-into="#history" { "Earlier writes" }
@@ -161,7 +161,7 @@ pub(super) fn markup(head: &Session, view: &View, history: &History) -> Markup {
     }
 }
 
-fn item(key: &SessionKey, view: &View, name: &str, masks: &Masks, write: &Write, now: f64) -> Markup {
+fn item(key: &SessionKey, view: &PageView, name: &str, masks: &Masks, write: &HistoryWrite, now: f64) -> Markup {
     let writer = &write.writer;
     let shown = write.value.as_ref().map(|value| line(&masks.of_key(name, value), LINE));
     html! {
@@ -181,7 +181,7 @@ fn item(key: &SessionKey, view: &View, name: &str, masks: &Masks, write: &Write,
 }
 
 /// Returns a link to the event that wrote the value; the event may be in another session.
-fn place(key: &SessionKey, view: &View, name: &str, writer: &KeyWriter) -> Markup {
+fn place(key: &SessionKey, view: &PageView, name: &str, writer: &KeyWriter) -> Markup {
     let Some((user_id, session_id)) = &writer.session else { return html! {} };
     let is_here = user_id == key.user_id() && session_id == key.session_id();
     let there = if is_here { Some(key.clone()) } else { SessionKey::new(key.app_name(), user_id, session_id).ok() };

@@ -17,10 +17,10 @@ use scratchbook::{Error, ErrorKind, Result, SessionKey, SessionService};
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::super::address::{View, encoded};
+use super::super::address::{PageView, encoded};
 use super::super::masks::Masks;
-use super::super::page::Query;
-use super::super::{Answer, SessionScope};
+use super::super::page::PageQuery;
+use super::super::{PageAnswer, SessionScope};
 use super::conversation::Answers;
 use super::event;
 use super::read::SessionReader;
@@ -36,7 +36,11 @@ const GATHER: Duration = Duration::from_millis(250);
 /// The header in which a browser that reconnects names the last frame it has seen.
 const LAST_EVENT_ID: &str = "last-event-id";
 
-pub(super) async fn follow(scope: SessionScope, Query(view): Query<View>, headers: HeaderMap) -> Answer {
+pub(super) async fn follow(
+    scope: SessionScope,
+    PageQuery(view): PageQuery<PageView>,
+    headers: HeaderMap,
+) -> PageAnswer {
     let reader = SessionReader::new(&scope);
     let seen = headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()).filter(|id| !id.is_empty());
     let start = match seen.map(|id| percent_decode_str(id).decode_utf8()) {
@@ -50,22 +54,27 @@ pub(super) async fn follow(scope: SessionScope, Query(view): Query<View>, header
     // The head is read after the watch has begun, so that no event between the two is missed.
     let (head, can_talk) = (reader.head().await?, reader.can_talk);
     let last = if seen.is_none() { head.known_seq() } else { None };
-    let mut shared = Shared::of(&scope).await?;
+    let mut shared = SharedKeyChanges::of(&scope).await?;
     // The session's feed does not say what other sessions wrote while the connection was lost.
     shared.is_due = seen.is_some();
-    Ok(sse::stream(frames(watch, last, shared, Frames { key: scope.key, view, masks: Masks::of(&head), can_talk })))
+    Ok(sse::stream(frames(
+        watch,
+        last,
+        shared,
+        EventFrames { key: scope.key, view, masks: Masks::of(&head), can_talk },
+    )))
 }
 
 /// How events are shown in frames.
-struct Frames {
+struct EventFrames {
     key: SessionKey,
-    view: View,
+    view: PageView,
     masks: Masks,
     can_talk: bool,
 }
 
 /// Changes of the user's and the app's keys that are made by other sessions, or outside of any session.
-struct Shared {
+struct SharedKeyChanges {
     /// `None` if the store has no such feed, or once reading it has failed for good.
     watch: Option<Watch<Arc<dyn SessionService>>>,
     key: SessionKey,
@@ -73,7 +82,7 @@ struct Shared {
     is_due: bool,
 }
 
-impl Shared {
+impl SharedKeyChanges {
     async fn of(scope: &SessionScope) -> Result<Self> {
         let what = Watched::app(scope.key.app_name())?;
         let watch = match scope.app_state.watches.start(what, FeedStart::Now).await {
@@ -126,8 +135,8 @@ fn concerns(key: &SessionKey, entry: &FeedEntry) -> bool {
 fn frames(
     mut watch: Watch<Arc<dyn SessionService>>,
     last: Option<u64>,
-    mut shared: Shared,
-    how: Frames,
+    mut shared: SharedKeyChanges,
+    how: EventFrames,
 ) -> impl Stream<Item = Bytes> + Send + 'static {
     async_stream::stream! {
         let _open = Gauge::one_more("scratchbook_watchers");
@@ -169,7 +178,7 @@ fn changed(cursor: &FeedCursor) -> Bytes {
     format!("id: {}\ndata: {{}}\n\n", encoded(cursor.as_str())).into()
 }
 
-fn frame(Frames { key, view, masks, can_talk }: &Frames, entry: &FeedEntry) -> Bytes {
+fn frame(EventFrames { key, view, masks, can_talk }: &EventFrames, entry: &FeedEntry) -> Bytes {
     let data = match &entry.commit {
         FeedCommit::Event { event, .. } => {
             let answers = Answers::default();

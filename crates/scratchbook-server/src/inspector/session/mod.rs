@@ -26,9 +26,9 @@ mod timeline;
 use axum::Router;
 use axum::routing::{get, post};
 
-use super::address::View;
-use super::page::{self, Page, Query};
-use super::{Answer, SessionScope};
+use super::address::PageView;
+use super::page::{self, InspectorPage, PageQuery};
+use super::{PageAnswer, SessionScope};
 use crate::app_state::AppState;
 use read::SessionReader;
 
@@ -54,7 +54,7 @@ pub(super) fn routes() -> Router<AppState> {
         .route("/delete", get(branch::ask_to_delete).post(branch::delete))
 }
 
-async fn session(scope: SessionScope, Query(view): Query<View>) -> Answer {
+async fn session(scope: SessionScope, PageQuery(view): PageQuery<PageView>) -> PageAnswer {
     let view = view.cleaned();
     let reader = SessionReader::new(&scope);
     let (head, events) = reader.opening(&view).await?;
@@ -67,16 +67,16 @@ async fn session(scope: SessionScope, Query(view): Query<View>) -> Answer {
     let title = head.title().unwrap_or(head.id()).to_owned();
     let above = frame::above(&head);
     let scripts = &["parts.js", "travel.js", "live.js", "talk.js", "time.js"];
-    Ok(Page { title: &title, above, caller: Some(&scope.caller), scripts, body }.answer())
+    Ok(InspectorPage { title: &title, above, caller: Some(&scope.caller), scripts, body }.answer())
 }
 
-async fn events(scope: SessionScope, Query(view): Query<View>) -> Answer {
+async fn events(scope: SessionScope, PageQuery(view): PageQuery<PageView>) -> PageAnswer {
     let reader = SessionReader::new(&scope);
     let (head, events) = reader.opening(&view).await?;
     Ok(page::part(&conversation::markup(&reader, &head, &view, &events)))
 }
 
-async fn state(scope: SessionScope, Query(view): Query<View>) -> Answer {
+async fn state(scope: SessionScope, PageQuery(view): PageQuery<PageView>) -> PageAnswer {
     let view = view.cleaned();
     let reader = SessionReader::new(&scope);
     let head = reader.head().await?;
@@ -84,7 +84,7 @@ async fn state(scope: SessionScope, Query(view): Query<View>) -> Answer {
     Ok(page::part(&state::markup(&head, &view, &moment)))
 }
 
-async fn history(scope: SessionScope, Query(view): Query<View>) -> Answer {
+async fn history(scope: SessionScope, PageQuery(view): PageQuery<PageView>) -> PageAnswer {
     let view = view.cleaned();
     let reader = SessionReader::new(&scope);
     let head = reader.head().await?;

@@ -3,16 +3,16 @@
 use scratchbook::{Error, ErrorKind, GetSessionConfig, Result};
 use serde_json::Value;
 
-use super::super::address::View;
+use super::super::address::PageView;
 use super::super::masks::Masks;
-use super::super::page::{Query, plain};
+use super::super::page::{PageQuery, plain};
 use super::super::value::pretty;
-use super::super::{Answer, SessionScope};
+use super::super::{PageAnswer, SessionScope};
 use super::read::SessionReader;
 use crate::heavy::off_worker;
 
 /// Returns the value of a key at an event, or its current value.
-pub(super) async fn value(scope: SessionScope, Query(view): Query<View>) -> Answer {
+pub(super) async fn value(scope: SessionScope, PageQuery(view): PageQuery<PageView>) -> PageAnswer {
     let reader = SessionReader::new(&scope);
     let key = view.key.clone().unwrap_or_default();
     let head = reader.head().await?;
@@ -35,7 +35,7 @@ pub(super) async fn value(scope: SessionScope, Query(view): Query<View>) -> Answ
 }
 
 /// Returns an event in the JSON of ADK.
-pub(super) async fn event(scope: SessionScope, Query(view): Query<View>) -> Answer {
+pub(super) async fn event(scope: SessionScope, PageQuery(view): PageQuery<PageView>) -> PageAnswer {
     let reader = SessionReader::new(&scope);
     let head = reader.head().await?;
     let event = reader.event(view.at.unwrap_or_default()).await?;

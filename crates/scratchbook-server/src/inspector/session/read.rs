@@ -6,7 +6,7 @@ use scratchbook::session::{StateDiff, no_session};
 use scratchbook::{ErrorKind, Event, GetSessionConfig, Result, Session, SessionKey, SessionService, StateMap};
 
 use super::super::SessionScope;
-use super::super::address::View;
+use super::super::address::PageView;
 use super::super::page::sentence;
 use crate::access::{Caller, Right};
 
@@ -29,7 +29,7 @@ pub(super) struct SessionReader<'a> {
 }
 
 /// The state at an event, and how it differs from an earlier state.
-pub(super) struct Moment {
+pub(super) struct ShownState {
     /// The state, or the reason why it is not known.
     pub(super) state: Result<StateMap, String>,
     /// What has changed since [`base`](Self::base).
@@ -74,7 +74,7 @@ impl<'a> SessionReader<'a> {
     /// # Errors
     ///
     /// As [`head`](Self::head).
-    pub(super) async fn opening(&self, view: &View) -> Result<(Session, Vec<Arc<Event>>)> {
+    pub(super) async fn opening(&self, view: &PageView) -> Result<(Session, Vec<Arc<Event>>)> {
         let before = match (view.before, view.at) {
             (Some(before), _) => Some(before),
             (None, Some(at)) => Some(at.saturating_add(LATER + 1)),
@@ -107,7 +107,7 @@ impl<'a> SessionReader<'a> {
     /// # Errors
     ///
     /// As [`head`](Self::head). It is no error if the state is no longer known.
-    pub(super) async fn moment(&self, head: &Session, view: &View) -> Result<Moment> {
+    pub(super) async fn moment(&self, head: &Session, view: &PageView) -> Result<ShownState> {
         let last = head.known_seq();
         let at = view.at.or(last).unwrap_or_default();
         let state = match view.at {
@@ -124,7 +124,7 @@ impl<'a> SessionReader<'a> {
             _ => StateDiff::default(),
         };
         let event = if view.with.is_none() && at > 0 && before.is_some() { self.event(at).await? } else { None };
-        Ok(Moment { state, diff, base: before.and(base), at, event })
+        Ok(ShownState { state, diff, base: before.and(base), at, event })
     }
 
     /// Reads the merged state as it is now.

@@ -7,10 +7,10 @@ use scratchbook::session::KeyDiff;
 use scratchbook::{Scope, Session, SessionKey};
 use serde_json::Value;
 
-use super::super::address::{self, View};
+use super::super::address::{self, PageView};
 use super::super::masks::Masks;
 use super::super::value::{Cut, block, line, number, size, visible};
-use super::read::Moment;
+use super::read::ShownState;
 
 /// How much of the state is shown at once: keys, bytes of a value on one line and in a block, and bytes of HTML in all.
 const KEYS: usize = 200;
@@ -21,7 +21,7 @@ const BYTES: usize = 34 << 10;
 const CHANGES: usize = 40;
 
 /// Returns the state as HTML, for a whole page or to replace the state on a page.
-pub(super) fn markup(head: &Session, view: &View, moment: &Moment) -> Markup {
+pub(super) fn markup(head: &Session, view: &PageView, moment: &ShownState) -> Markup {
     let (key, masks, last) = (head.key(), Masks::of(head), head.known_seq());
     html! {
         section #state aria-labelledby="state-head" data-at=(moment.at) {
@@ -45,7 +45,7 @@ pub(super) fn markup(head: &Session, view: &View, moment: &Moment) -> Markup {
 }
 
 /// Returns what has changed since the event with which the state is compared.
-fn changes(key: &SessionKey, view: &View, moment: &Moment, masks: &Masks) -> Markup {
+fn changes(key: &SessionKey, view: &PageView, moment: &ShownState, masks: &Masks) -> Markup {
     let diff = &moment.diff;
     html! {
         @if let Some(base) = moment.base {
@@ -69,7 +69,14 @@ fn changes(key: &SessionKey, view: &View, moment: &Moment, masks: &Masks) -> Mar
     }
 }
 
-fn changed(key: &SessionKey, view: &View, moment: &Moment, masks: &Masks, name: &str, change: &KeyDiff) -> Markup {
+fn changed(
+    key: &SessionKey,
+    view: &PageView,
+    moment: &ShownState,
+    masks: &Masks,
+    name: &str,
+    change: &KeyDiff,
+) -> Markup {
     let shown = |value: &Option<Value>| value.as_ref().map(|value| line(&masks.of_key(name, value), LINE).text);
     let (before, after) = (shown(&change.before), shown(&change.after));
     let (kind, word) = match (&change.before, &change.after) {
@@ -92,8 +99,8 @@ fn changed(key: &SessionKey, view: &View, moment: &Moment, masks: &Masks, name: 
 /// Returns a page of the keys, by scope.
 fn keys<'s>(
     key: &SessionKey,
-    view: &View,
-    moment: &Moment,
+    view: &PageView,
+    moment: &ShownState,
     masks: &Masks,
     state: impl Iterator<Item = (String, &'s Value)>,
 ) -> Markup {
@@ -118,7 +125,7 @@ fn keys<'s>(
     }
     let more = (shown.len() < all.len()).then(|| shown.last().map(|(_, name, _)| name.clone())).flatten();
     html! {
-        form.find role="search" method="get" action=(address::session(key, &View::default())) data-part=(address::part(key, "state", &View::default())) data-into="#state" {
+        form.find role="search" method="get" action=(address::session(key, &PageView::default())) data-part=(address::part(key, "state", &PageView::default())) data-into="#state" {
             @if let Some(at) = view.at { input type="hidden" name="at" value=(at); }
             input type="search" name="find" value=(view.find.as_deref().unwrap_or_default()) aria-label="Find keys"
                 placeholder={ "Find in " (number(count as u64)) " keys" };
@@ -132,7 +139,7 @@ fn keys<'s>(
             }
         }
         @if let Some(name) = more {
-            @let next = View { after: Some(name), ..view.clone() };
+            @let next = PageView { after: Some(name), ..view.clone() };
             p.pages {
                 a href=(address::session(key, &next)) data-part=(address::part(key, "state", &next)) data-into="#state" {
                     (number((all.len() - shown.len()) as u64)) " more keys"
@@ -160,7 +167,7 @@ fn heading(order: u8) -> &'static str {
     }
 }
 
-fn row(key: &SessionKey, view: &View, moment: &Moment, masks: &Masks, name: &str, value: &Value) -> Markup {
+fn row(key: &SessionKey, view: &PageView, moment: &ShownState, masks: &Masks, name: &str, value: &Value) -> Markup {
     let value = masks.of_key(name, value);
     let Cut { text, is_whole } = line(&value, LINE);
     let is_chosen = view.key.as_deref() == Some(name);
@@ -183,8 +190,8 @@ fn row(key: &SessionKey, view: &View, moment: &Moment, masks: &Masks, name: &str
     }
 }
 
-fn whole(key: &SessionKey, view: &View, name: &str, value: &Value) -> Markup {
-    let view = View { at: view.at, key: Some(name.to_owned()), ..View::default() };
+fn whole(key: &SessionKey, view: &PageView, name: &str, value: &Value) -> Markup {
+    let view = PageView { at: view.at, key: Some(name.to_owned()), ..PageView::default() };
     let bytes = if let Value::String(text) = value { Some(text.len() as u64) } else { None };
     html! {
         a href=(address::part(key, "value", &view)) {

@@ -9,18 +9,18 @@ use scratchbook::content::{Content, Part};
 use scratchbook::{Error, Result, RunRequest, Session};
 use serde_json::{Value, json};
 
-use super::super::address::{self, View};
+use super::super::address::{self, PageView};
 use super::super::form::{Form, see_other};
-use super::super::{Answer, SessionScope};
+use super::super::{PageAnswer, SessionScope};
 use super::read::SessionReader;
 use crate::access::Right;
 use crate::bodies::Held;
 use crate::public_error::PublicError;
-use crate::runs::{Follow, Outcome};
+use crate::runs::{RunFollower, RunOutcome};
 use crate::sse;
 
 /// Starts a run with a message or an answer. A script gets the text of the run as a stream; a form gets the page.
-pub(super) async fn start(scope: SessionScope, held: Held, form: Form) -> Answer {
+pub(super) async fn start(scope: SessionScope, held: Held, form: Form) -> PageAnswer {
     scope.caller.check(Right::Read)?;
     let app_name = scope.key.app_name();
     let app = scope.app_state.apps.get(app_name);
@@ -32,19 +32,19 @@ pub(super) async fn start(scope: SessionScope, held: Held, form: Form) -> Answer
     let account = scope.caller.account(Some(scope.key.user_id()));
     let (run, reader) = scope.app_state.runs.start(&app.runner, &scope.key, &account, &held, request).await?;
     if form.find("stream").is_some() {
-        return Ok(sse::response(&run.invocation_id, pieces(run.invocation_id.clone(), Follow::live(reader))));
+        return Ok(sse::response(&run.invocation_id, pieces(run.invocation_id.clone(), RunFollower::live(reader))));
     }
-    Ok(see_other(&address::session(&scope.key, &View::default())))
+    Ok(see_other(&address::session(&scope.key, &PageView::default())))
 }
 
 /// Ends a run of this server.
-pub(super) async fn stop(scope: SessionScope, form: Form) -> Answer {
+pub(super) async fn stop(scope: SessionScope, form: Form) -> PageAnswer {
     scope.caller.check(Right::Read)?;
     if let Some(run) = scope.app_state.runs.find(&scope.key, &form.field("run")) {
         run.cancel();
         run.ended().await;
     }
-    Ok(see_other(&address::session(&scope.key, &View::default())))
+    Ok(see_other(&address::session(&scope.key, &PageView::default())))
 }
 
 /// Returns the message that a form has for the agent: a text, or the answer to a call.
@@ -70,7 +70,7 @@ fn message(form: &Form) -> Result<Content> {
 }
 
 /// Streams the text of a run as it is produced. The page gets whole events from its own stream.
-fn pieces(invocation_id: String, mut events: Follow) -> impl Stream<Item = Bytes> + Send + 'static {
+fn pieces(invocation_id: String, mut events: RunFollower) -> impl Stream<Item = Bytes> + Send + 'static {
     stream! {
         yield sse::frame("run", &json!({"run": invocation_id}));
         loop {
@@ -94,9 +94,9 @@ fn pieces(invocation_id: String, mut events: Follow) -> impl Stream<Item = Bytes
     }
 }
 
-fn end(outcome: Option<&Outcome>) -> Value {
+fn end(outcome: Option<&RunOutcome>) -> Value {
     match outcome {
-        Some(Outcome::Failed(error)) => json!({"error": PublicError::of(error).message}),
+        Some(RunOutcome::Failed(error)) => json!({"error": PublicError::of(error).message}),
         Some(outcome) => json!({"outcome": outcome.as_str()}),
         None => json!({}),
     }
@@ -111,14 +111,14 @@ pub(super) fn markup(scope: &SessionScope, head: &Session) -> Markup {
         @if SessionReader::new(scope).can_talk {
             div #talk {
                 @for run in &runs {
-                    form.stop method="post" action=(address::part(key, "stop", &View::default())) {
+                    form.stop method="post" action=(address::part(key, "stop", &PageView::default())) {
                         input type="hidden" name="run" value=(run.invocation_id);
                         span.soft { "A run is under way. " }
                         button { "Stop" }
                     }
                 }
-                form.say method="post" action=(address::part(key, "runs", &View::default()))
-                    data-stop=(address::part(key, "stop", &View::default())) {
+                form.say method="post" action=(address::part(key, "runs", &PageView::default()))
+                    data-stop=(address::part(key, "stop", &PageView::default())) {
                     textarea name="message" rows="2" required aria-label="Message to the agent"
                         placeholder="Message to the agent" {}
                     button { "Send" }
@@ -131,7 +131,7 @@ pub(super) fn markup(scope: &SessionScope, head: &Session) -> Markup {
 /// Returns the form that answers a waiting call.
 pub(super) fn question(key: &scratchbook::SessionKey, call: &str, name: &str) -> Markup {
     html! {
-        form.question method="post" action=(address::part(key, "runs", &View::default())) {
+        form.question method="post" action=(address::part(key, "runs", &PageView::default())) {
             input type="hidden" name="call" value=(call);
             input type="hidden" name="name" value=(name);
             @if name == ToolConfirmation::CALL_NAME {

@@ -9,10 +9,10 @@ use scratchbook::{Event, Session, SessionKey};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::super::address::{self, View};
-use super::super::page::{Page, Query};
+use super::super::address::{self, PageView};
+use super::super::page::{InspectorPage, PageQuery};
 use super::super::value::{counted, duration, number, visible};
-use super::super::{Answer, SessionScope};
+use super::super::{PageAnswer, SessionScope};
 use super::event::{author, tokens, tools};
 use super::frame;
 use super::read::SessionReader;
@@ -36,7 +36,7 @@ pub(super) struct OfRun {
 }
 
 /// A row of the timeline.
-struct Row {
+struct TimelineRow {
     /// `agent`, `model` or `tool`; for the colour.
     kind: &'static str,
     name: String,
@@ -51,14 +51,14 @@ struct Row {
 }
 
 /// What the rows of a table have in common.
-struct Table<'a> {
+struct TimelineTable<'a> {
     key: &'a SessionKey,
     from: f64,
     to: f64,
     has_tokens: bool,
 }
 
-pub(super) async fn page(scope: SessionScope, Query(of): Query<OfRun>) -> Answer {
+pub(super) async fn page(scope: SessionScope, PageQuery(of): PageQuery<OfRun>) -> PageAnswer {
     scope.caller.check(Right::Read)?;
     let reader = SessionReader::new(&scope);
     let head = reader.head().await?;
@@ -74,10 +74,10 @@ pub(super) async fn page(scope: SessionScope, Query(of): Query<OfRun>) -> Answer
     let body = body(&head, &of, &rows, has_spans, left_out);
     let mut above = frame::above(&head);
     above.push(("run".to_owned(), address::run(key, &of.run, of.at)));
-    Ok(Page { title: "Run", above, caller: Some(&scope.caller), scripts: &["time.js"], body }.answer())
+    Ok(InspectorPage { title: "Run", above, caller: Some(&scope.caller), scripts: &["time.js"], body }.answer())
 }
 
-fn of_spans(spans: &[Arc<TraceSpan>], events: &[Arc<Event>]) -> Vec<Row> {
+fn of_spans(spans: &[Arc<TraceSpan>], events: &[Arc<Event>]) -> Vec<TimelineRow> {
     let parents: HashMap<u64, Option<u64>> = spans.iter().map(|span| (span.span_id, span.parent_span_id)).collect();
     let depth = |span: &TraceSpan| {
         let next = |id: &Option<u64>| id.and_then(|id| parents.get(&id).copied());
@@ -94,7 +94,7 @@ fn of_spans(spans: &[Arc<TraceSpan>], events: &[Arc<Event>]) -> Vec<Row> {
         };
         let name = span.name.split_once(' ').map_or(span.name.as_str(), |(_, name)| name);
         let tokens = count("gen_ai.usage.input_tokens").zip(count("gen_ai.usage.output_tokens"));
-        Row {
+        TimelineRow {
             kind,
             name: name.to_owned(),
             depth: depth(span),
@@ -109,7 +109,7 @@ fn of_spans(spans: &[Arc<TraceSpan>], events: &[Arc<Event>]) -> Vec<Row> {
 }
 
 /// Returns the steps of a run from its stored events: each step took the time since the event before.
-fn of_events(events: &[Arc<Event>]) -> Vec<Row> {
+fn of_events(events: &[Arc<Event>]) -> Vec<TimelineRow> {
     let mut before = None;
     let mut rows = Vec::new();
     for event in events {
@@ -120,7 +120,7 @@ fn of_events(events: &[Arc<Event>]) -> Vec<Row> {
             ("", _) => ("model", author(event).to_owned()),
             (tools, _) => ("tool", tools.to_owned()),
         };
-        rows.push(Row {
+        rows.push(TimelineRow {
             kind,
             name,
             depth: 0,
@@ -141,17 +141,17 @@ fn took(seconds: f64) -> String {
     if (0.00005..0.00995).contains(&seconds) { format!("{:.1} ms", seconds * 1000.0) } else { duration(seconds) }
 }
 
-fn body(head: &Session, of: &OfRun, rows: &[Row], has_spans: bool, left_out: usize) -> Markup {
+fn body(head: &Session, of: &OfRun, rows: &[TimelineRow], has_spans: bool, left_out: usize) -> Markup {
     let key = head.key();
     let from = rows.iter().map(|row| row.start).fold(f64::INFINITY, f64::min);
     let to = rows.iter().map(|row| row.end).fold(f64::NEG_INFINITY, f64::max);
     let has_tokens = rows.iter().any(|row| row.tokens.is_some());
-    let table = Table { key, from, to, has_tokens };
+    let table = TimelineTable { key, from, to, has_tokens };
     let sum = |of: fn((u64, u64)) -> u64| rows.iter().filter_map(|row| row.tokens).map(of).fold(0, u64::saturating_add);
     html! {
         div.bar {
             h1 { "Run " bdi { (visible(&of.run)) } }
-            a href=(address::session(key, &View { at: Some(of.at).filter(|at| *at > 0), ..View::default() })) { "Back to the conversation" }
+            a href=(address::session(key, &PageView { at: Some(of.at).filter(|at| *at > 0), ..PageView::default() })) { "Back to the conversation" }
         }
         @if rows.is_empty() {
             p.empty { "Nothing is known of this run: its spans are not in this server's memory, and its events are not near this place." }
@@ -187,8 +187,8 @@ fn body(head: &Session, of: &OfRun, rows: &[Row], has_spans: bool, left_out: usi
     }
 }
 
-fn line(table: &Table<'_>, row: &Row) -> Markup {
-    let Table { key, from, to, has_tokens } = *table;
+fn line(table: &TimelineTable<'_>, row: &TimelineRow) -> Markup {
+    let TimelineTable { key, from, to, has_tokens } = *table;
     let whole = (to - from).max(1e-6);
     let percent = |seconds: f64| format!("{:.2}%", (seconds / whole * 100.0).clamp(0.0, 100.0));
     // A step that took no time still has to be visible.
@@ -210,7 +210,7 @@ fn line(table: &Table<'_>, row: &Row) -> Markup {
                 td.number data-name="Tokens" { @if let Some((input, output)) = row.tokens { (number(input)) ", " (number(output)) } }
             }
             td.number data-name="Event" {
-                @if let Some(seq) = row.seq { a href=(address::session(key, &View::at(seq))) { (number(seq)) } }
+                @if let Some(seq) = row.seq { a href=(address::session(key, &PageView::at(seq))) { (number(seq)) } }
             }
         }
     }

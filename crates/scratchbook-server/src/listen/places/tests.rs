@@ -1,6 +1,6 @@
 use super::*;
 
-type Ids = Places<&'static str>;
+type PlacesById = Places<&'static str>;
 
 fn network(n: u8) -> Option<Network> {
     Some(Network::of_client([10, 0, 0, n].into()))
@@ -10,7 +10,7 @@ fn wish(wishes: &watch::Receiver<Wish>) -> Wish {
     *wishes.borrow()
 }
 
-fn at_work(places: &mut Ids, now: Instant) -> (u64, watch::Receiver<Wish>) {
+fn at_work(places: &mut PlacesById, now: Instant) -> (u64, watch::Receiver<Wish>) {
     let (id, wishes) = places.enter(None, now).unwrap();
     places.change(id, Phase::Answering, now);
     (id, wishes)
@@ -19,7 +19,7 @@ fn at_work(places: &mut Ids, now: Instant) -> (u64, watch::Receiver<Wish>) {
 #[test]
 fn what_nobody_uses_makes_room_oldest_first_and_work_does_not() {
     let now = Instant::now();
-    let mut places = Ids::new(3, 9);
+    let mut places = PlacesById::new(3, 9);
     let (_, of_working) = at_work(&mut places, now);
     let (first, of_first) = at_work(&mut places, now);
     let (second, of_second) = at_work(&mut places, now);
@@ -42,7 +42,7 @@ fn what_nobody_uses_makes_room_oldest_first_and_work_does_not() {
 #[test]
 fn a_slow_body_makes_room_and_one_that_has_just_begun_does_not() {
     let now = Instant::now();
-    let mut places = Ids::new(1, 9);
+    let mut places = PlacesById::new(1, 9);
     let (id, wishes) = places.enter(None, now).unwrap();
     places.change(id, Phase::Receiving, now);
     assert!(places.enter(None, now).is_none());
@@ -53,7 +53,7 @@ fn a_slow_body_makes_room_and_one_that_has_just_begun_does_not() {
 #[test]
 fn a_request_that_comes_as_its_connection_is_told_to_end_is_nobody_elses_to_count() {
     let now = Instant::now();
-    let mut places = Ids::new(1, 9);
+    let mut places = PlacesById::new(1, 9);
     let (first, _wishes) = places.enter(None, now).unwrap();
     let (second, _wishes) = places.enter(None, now).unwrap();
     places.change(first, Phase::Answering, now);
@@ -69,7 +69,7 @@ fn a_request_that_comes_as_its_connection_is_told_to_end_is_nobody_elses_to_coun
 #[test]
 fn strangers_of_an_address_make_room_for_each_other_alone() {
     let now = Instant::now();
-    let mut places = Ids::new(10, 2);
+    let mut places = PlacesById::new(10, 2);
     let (_, of_other) = places.enter(network(2), now).unwrap();
     let (first, of_first) = places.enter(network(1), now).unwrap();
     let (_, of_second) = places.enter(network(1), now).unwrap();
@@ -89,7 +89,7 @@ fn strangers_of_an_address_make_room_for_each_other_alone() {
 #[test]
 fn a_login_has_more_than_half_only_while_nobody_needs_it() {
     let now = Instant::now();
-    let mut places = Ids::new(16, 9);
+    let mut places = PlacesById::new(16, 9);
     let all: Vec<_> = (0..16).map(|_| places.enter(None, now).unwrap()).collect();
     for (n, (id, _)) in all.iter().enumerate() {
         places.change(*id, Phase::Answering, now);
@@ -103,7 +103,7 @@ fn a_login_has_more_than_half_only_while_nobody_needs_it() {
 #[test]
 fn at_the_end_nobody_comes_in_and_all_are_told() {
     let now = Instant::now();
-    let mut places = Ids::new(2, 9);
+    let mut places = PlacesById::new(2, 9);
     let (_, wishes) = places.enter(None, now).unwrap();
     places.close(Wish::End);
     assert_eq!(wish(&wishes), Wish::End);

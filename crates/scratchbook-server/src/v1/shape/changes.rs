@@ -15,14 +15,15 @@ use utoipa::ToSchema;
 /// that is stored at that moment. If a guard does not hold, the whole commit is refused.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(transparent)]
-#[schema(value_type = BTreeMap<String, Vec<Step>>)]
+#[schema(value_type = BTreeMap<String, Vec<KeyOperation>>)]
 #[schema(example = json!({"sold": [{"increment": 1}], "open": [{"expect": true}], "log": [{"append": "sold one"}]}))]
-pub(crate) struct Operations(IndexMap<String, Vec<Step>>);
+pub(crate) struct Operations(IndexMap<String, Vec<KeyOperation>>);
 
 /// An operation on the value of a key, or a guard.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Step {
+#[schema(as = Step)]
+pub(crate) enum KeyOperation {
     /// Sets the key to this value.
     Set(Value),
     /// Removes the key. Write it as the string `remove`.
@@ -47,17 +48,17 @@ pub(crate) enum Step {
 #[schema(value_type = f64)]
 pub(crate) struct By(Number);
 
-impl From<Step> for Operation {
-    fn from(step: Step) -> Self {
+impl From<KeyOperation> for Operation {
+    fn from(step: KeyOperation) -> Self {
         match step {
-            Step::Set(value) => Self::Set(value),
-            Step::Remove => Self::Remove,
-            Step::Increment(By(number)) => Self::Increment(number),
-            Step::Append(value) => Self::Append(value),
-            Step::MergePatch(patch) => Self::MergePatch(patch),
-            Step::SetIfAbsent(value) => Self::SetIfAbsent(value),
-            Step::Expect(value) => Self::Expect(value),
-            Step::ExpectAbsent => Self::ExpectAbsent,
+            KeyOperation::Set(value) => Self::Set(value),
+            KeyOperation::Remove => Self::Remove,
+            KeyOperation::Increment(By(number)) => Self::Increment(number),
+            KeyOperation::Append(value) => Self::Append(value),
+            KeyOperation::MergePatch(patch) => Self::MergePatch(patch),
+            KeyOperation::SetIfAbsent(value) => Self::SetIfAbsent(value),
+            KeyOperation::Expect(value) => Self::Expect(value),
+            KeyOperation::ExpectAbsent => Self::ExpectAbsent,
         }
     }
 }
@@ -69,7 +70,7 @@ impl Operations {
     pub(crate) fn with(self, values: StateDelta) -> Result<StateDelta> {
         let mut delta = StateDelta::new();
         for (key, steps) in self.0 {
-            let writes = steps.iter().any(|step| !matches!(step, Step::Expect(_) | Step::ExpectAbsent));
+            let writes = steps.iter().any(|step| !matches!(step, KeyOperation::Expect(_) | KeyOperation::ExpectAbsent));
             if writes && values.contains(&key) {
                 let message = format!("'{key}' is written by operations and by the delta; write it by one of them");
                 return Err(Error::invalid(message));

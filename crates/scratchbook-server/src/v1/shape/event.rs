@@ -16,9 +16,9 @@ const SEQ: &str = "seq";
 
 /// An event as it is stored, with its number.
 #[derive(Clone, Debug)]
-pub(crate) struct Stored(pub(crate) Arc<Event>);
+pub(crate) struct StoredEventJson(pub(crate) Arc<Event>);
 
-impl Stored {
+impl StoredEventJson {
     /// An event for the caller that has written it. If the caller may not read, the results of its changes are
     /// left out, because they could reveal earlier values.
     pub(crate) fn told(mut event: Arc<Event>, caller: &Caller) -> Self {
@@ -29,10 +29,10 @@ impl Stored {
     }
 }
 
-impl Serialize for Stored {
+impl Serialize for StoredEventJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
-        struct Numbered<'a> {
+        struct NumberedEvent<'a> {
             #[serde(flatten)]
             event: &'a Event,
             #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,13 +40,13 @@ impl Serialize for Stored {
         }
         let seq = self.0.seq;
         if !self.0.extra().contains_key(SEQ) && !self.0.is_restored() {
-            return Numbered { event: &self.0, seq }.serialize(serializer);
+            return NumberedEvent { event: &self.0, seq }.serialize(serializer);
         }
         let mut event = Event::clone(&self.0);
         hide_internal(&mut event);
         // The event may have been stored with a field of this name in some other way than through this API.
         event.extra_mut().shift_remove(SEQ);
-        Numbered { event: &event, seq }.serialize(serializer)
+        NumberedEvent { event: &event, seq }.serialize(serializer)
     }
 }
 
@@ -71,7 +71,7 @@ macro_rules! documented_as_events {
     };
 }
 
-documented_as_events!(Stored, Given);
+documented_as_events!(StoredEventJson, Given);
 
 /// An event as a client sends it.
 #[derive(Debug, Deserialize)]

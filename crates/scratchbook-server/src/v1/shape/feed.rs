@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::{LogChange, Stored};
+use super::{LogChange, StoredEventJson};
 use crate::openapi::StateValues;
 
 /// A position in a feed. It consists only of letters, digits, `-` and `_`, so it needs no encoding in headers and
@@ -46,7 +46,7 @@ impl From<&FeedCursor> for Cursor {
     "type": "event", "cursor": "c2hvcCAzIGUz", "appName": "demo", "userId": "alice", "sessionId": "s1", "seq": 3,
     "event": {"id": "e3", "author": "agent", "actions": {"stateDelta": {"cart": {"milk": 2}}}, "seq": 3},
 }))]
-pub(crate) enum Entry {
+pub(crate) enum FeedEntryJson {
     /// An event, with its changes in its `stateDelta`.
     #[serde(rename_all = "camelCase")]
     Event {
@@ -61,7 +61,7 @@ pub(crate) enum Entry {
         /// The number of the event in the session.
         seq: Option<u64>,
         /// The event.
-        event: Stored,
+        event: StoredEventJson,
     },
     /// A session was created with state of its own.
     #[serde(rename_all = "camelCase")]
@@ -119,7 +119,7 @@ pub(crate) enum Entry {
     },
 }
 
-impl From<FeedEntry> for Entry {
+impl From<FeedEntry> for FeedEntryJson {
     fn from(entry: FeedEntry) -> Self {
         let cursor = Cursor::from(&entry.cursor);
         match entry.commit {
@@ -129,7 +129,7 @@ impl From<FeedEntry> for Entry {
                 user_id: session.user_id().to_owned(),
                 session_id: session.session_id().to_owned(),
                 seq: event.seq,
-                event: Stored(event),
+                event: StoredEventJson(event),
             },
             FeedCommit::Created { session, state, forked_at } => Self::Created {
                 cursor,
@@ -159,7 +159,7 @@ impl From<FeedEntry> for Entry {
     }
 }
 
-impl Entry {
+impl FeedEntryJson {
     /// The cursor after this entry.
     pub(crate) fn cursor(&self) -> &Cursor {
         match self {

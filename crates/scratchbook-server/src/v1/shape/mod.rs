@@ -7,7 +7,7 @@ mod session;
 mod writer;
 
 pub(super) use changes::{Conflict, Operations, SeenPositions};
-pub(super) use event::{Given, Stored};
-pub(super) use feed::{Cursor, Entry};
+pub(super) use event::{Given, StoredEventJson};
+pub(super) use feed::{Cursor, FeedEntryJson};
 pub(super) use session::SessionBody;
 pub(super) use writer::{LogChange, Write, Writer};

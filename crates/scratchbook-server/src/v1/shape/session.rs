@@ -6,7 +6,7 @@ use scratchbook::{Scope, Session, StateMap};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{SeenPositions, Stored};
+use super::{SeenPositions, StoredEventJson};
 use crate::access::{Caller, Right};
 use crate::openapi::StateValues;
 
@@ -37,7 +37,7 @@ pub(crate) struct SessionBody {
     #[schema(value_type = StateValues)]
     state: StateMap,
     /// The requested events, in their order.
-    events: Vec<Stored>,
+    events: Vec<StoredEventJson>,
     /// The time of the last event, or of the creation if there is no event, in seconds since 1970.
     last_update_time: f64,
     /// The time at which the session expires, in seconds since 1970. `null` if it never expires.
@@ -75,7 +75,7 @@ impl From<Session> for SessionBody {
             title: session.title().map(str::to_owned),
             labels: session.labels().clone(),
             state: session.state().clone(),
-            events: session.events().iter().cloned().map(Stored).collect(),
+            events: session.events().iter().cloned().map(StoredEventJson).collect(),
             last_update_time: session.last_update_time(),
             expire_time: session.expire_time(),
             event_count: session.known_seq(),

@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 
 use super::changes::send;
 use super::{S1, text};
-use crate::support::Client;
+use crate::support::TestClient;
 
 /// Returns an agent that calls its tool until the tool has answered.
 fn caller(name: &'static str, tool: FunctionTool) -> LlmAgent {
@@ -26,8 +26,8 @@ fn caller(name: &'static str, tool: FunctionTool) -> LlmAgent {
     LlmAgent::builder("clerk").model(model).tool(tool).build().unwrap()
 }
 
-async fn hosting(agent: LlmAgent) -> Client {
-    let client = Client::with(|server| server.app("shop", agent)).await;
+async fn hosting(agent: LlmAgent) -> TestClient {
+    let client = TestClient::with(|server| server.app("shop", agent)).await;
     client.session("shop", "alice", "s1").await;
     client
 }
@@ -38,13 +38,13 @@ fn pay() -> FunctionTool {
 }
 
 /// Sends a message, and returns the page once it shows this text.
-async fn said(client: &Client, shown: &str) -> String {
+async fn said(client: &TestClient, shown: &str) -> String {
     let sent = send(client, &format!("{S1}/runs"), &[("message", "Go on")]).await;
     assert_eq!(sent.status, 303, "{}", sent.text());
     until(client, shown).await
 }
 
-async fn until(client: &Client, shown: &str) -> String {
+async fn until(client: &TestClient, shown: &str) -> String {
     for _ in 0..500 {
         let page = text(client, S1).await;
         if page.contains(shown) {

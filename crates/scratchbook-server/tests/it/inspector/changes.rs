@@ -6,14 +6,14 @@ use scratchbook::{GetSessionConfig, SessionKey};
 use serde_json::{Value, json};
 
 use super::{S1, set, shop, text};
-use crate::support::{Answer, Client};
+use crate::support::{Answer, TestClient};
 
 /// Sends a form of the pages.
-pub(super) async fn send(client: &Client, path: &str, fields: &[(&str, &str)]) -> Answer {
+pub(super) async fn send(client: &TestClient, path: &str, fields: &[(&str, &str)]) -> Answer {
     send_from(client, path, fields, "http://127.0.0.1").await
 }
 
-async fn send_from(client: &Client, path: &str, fields: &[(&str, &str)], origin: &str) -> Answer {
+async fn send_from(client: &TestClient, path: &str, fields: &[(&str, &str)], origin: &str) -> Answer {
     let body: Vec<_> = fields.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
     let request = Request::post(path)
         .header("host", "127.0.0.1")
@@ -28,17 +28,17 @@ fn encoded(text: &str) -> String {
 }
 
 /// Returns the digest of the seen value in a page's form for a key.
-async fn seen(client: &Client, key: &str) -> String {
+async fn seen(client: &TestClient, key: &str) -> String {
     seen_on(client, &format!("{S1}/history?key={}", encoded(key))).await
 }
 
-async fn seen_on(client: &Client, path: &str) -> String {
+async fn seen_on(client: &TestClient, path: &str) -> String {
     let page = text(client, path).await;
     let (_, rest) = page.split_once("name=\"seen\" value=\"").unwrap_or_else(|| panic!("no form in {page}"));
     rest.split('"').next().unwrap().to_owned()
 }
 
-async fn state(client: &Client) -> Value {
+async fn state(client: &TestClient) -> Value {
     let key = SessionKey::new("shop", "alice", "s1").unwrap();
     let session = client.store.sessions.get_session(&key, &GetSessionConfig::state_only()).await.unwrap().unwrap();
     json!(session.state())
@@ -103,7 +103,7 @@ async fn a_mistake_is_shown_beside_what_was_written() {
 
 #[tokio::test]
 async fn no_form_of_another_page_changes_anything() {
-    let client = Client::with(|server| server.allow_origins(["https://shop.example"]).host("127.0.0.1")).await;
+    let client = TestClient::with(|server| server.allow_origins(["https://shop.example"]).host("127.0.0.1")).await;
     client.session("shop", "alice", "s1").await;
     for (part, fields) in [
         ("change", &[("key", "a"), ("operation", "set"), ("value", "1"), ("seen", "absent")][..]),
@@ -149,7 +149,7 @@ async fn a_session_is_forked_rewound_and_deleted_and_what_destroys_asks_first() 
 
 #[tokio::test]
 async fn a_message_starts_a_run_and_its_text_streams() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     client.session("demo", "alice", "s1").await;
     let session = "/inspector/apps/demo/users/alice/sessions/s1";
     assert!(text(&client, session).await.contains("<textarea name=\"message\""));

@@ -7,7 +7,7 @@ use scratchbook_server::{Login, NewToken, Right, Server};
 use serde_json::{Value, json};
 
 use super::S1;
-use crate::support::{Answer, Client};
+use crate::support::{Answer, TestClient};
 
 const EVENTS: &str = "/v1/apps/shop/users/alice/sessions/s1/events";
 
@@ -18,7 +18,7 @@ fn guarded() -> Value {
 
 #[tokio::test]
 async fn a_conflict_links_to_the_page_that_shows_it() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     client.session("shop", "alice", "s1").await;
     let answer = client.send("POST", EVENTS, Some(&guarded())).await;
     assert_eq!((answer.status, &answer.json()["error"]["view"]), (409, &json!(format!("{S1}?key=user%3Atier"))));
@@ -34,21 +34,21 @@ async fn a_conflict_links_to_the_page_that_shows_it() {
 
     let missing = client.send("POST", &EVENTS.replace("s1", "s2"), Some(&guarded())).await;
     assert_eq!((missing.status, missing.json()["error"].get("view")), (404, None));
-    let without = Client::with(|server| server.without_inspector()).await;
+    let without = TestClient::with(|server| server.without_inspector()).await;
     without.session("shop", "alice", "s1").await;
     let answer = without.send("POST", EVENTS, Some(&guarded())).await;
     assert_eq!((answer.status, answer.json()["error"].get("view")), (409, None));
 }
 
 /// Returns a server that accepts a single token, and the token.
-async fn with_login(rights: &[Right]) -> (Client, String, tempfile::TempDir) {
+async fn with_login(rights: &[Right]) -> (TestClient, String, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let made = NewToken::new("ann").with_rights(rights.iter().copied()).make().unwrap();
     let path = folder.path().join("tokens.toml");
     std::fs::write(&path, made.entry()).unwrap();
     let store = connect("memory:").await.unwrap();
     let server = Server::builder(store.clone()).login(Login::new().with_tokens(&path)).host("127.0.0.1");
-    let client = Client { store, router: server.build().unwrap().router() };
+    let client = TestClient { store, router: server.build().unwrap().router() };
     client.session("shop", "alice", "s1").await;
     (client, made.secret().to_owned(), folder)
 }
@@ -69,7 +69,7 @@ const FROM_HERE: [(&str, &str); 3] =
     [("sec-fetch-site", "same-origin"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
 
 /// Opens a page as a browser does.
-async fn open(client: &Client, path: &str, headers: &[(&str, &str)]) -> Answer {
+async fn open(client: &TestClient, path: &str, headers: &[(&str, &str)]) -> Answer {
     let mut request = Request::get(path).header("accept", "text/html");
     for (name, value) in [&[HOST][..], headers].concat() {
         request = request.header(name, value);

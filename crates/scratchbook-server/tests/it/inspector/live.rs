@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tower::ServiceExt;
 
 use super::{S1, set, shop};
-use crate::support::Client;
+use crate::support::TestClient;
 
 /// Reads the frames of a stream until one has this text.
 async fn until(body: &mut Body, text: &str) -> String {
@@ -29,7 +29,7 @@ async fn until(body: &mut Body, text: &str) -> String {
     seen
 }
 
-async fn follow(client: &Client, last: Option<&str>) -> Body {
+async fn follow(client: &TestClient, last: Option<&str>) -> Body {
     let request = Request::get(format!("{S1}/live")).header("last-event-id", last.unwrap_or_default());
     let response = client.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
     assert_eq!(response.status(), 200);
@@ -67,7 +67,7 @@ async fn a_page_learns_what_was_committed_before_its_stream_began() {
 }
 
 /// Appends an event that sets a key, in a session of a user of the shop.
-async fn set_in(client: &Client, user: &str, session: &str, key: &str, value: &str) {
+async fn set_in(client: &TestClient, user: &str, session: &str, key: &str, value: &str) {
     let session = SessionKey::new("shop", user, session).unwrap();
     let event = Event::new("clerk").with_state_delta(StateDelta::new().with(key, value).unwrap());
     client.store.sessions.append(&session, event, Default::default()).await.unwrap();
@@ -147,7 +147,7 @@ async fn two_hundred_pages_of_one_session_read_each_commit_once() {
     let reads = Arc::new(AtomicUsize::new(0));
     let counting = CountsReads { service: inner.sessions.clone(), reads: Arc::clone(&reads) };
     let store = Store::of(Arc::new(counting), inner.artifacts.clone());
-    let client = Client::new(store, |server| server.limits(ServerLimits::default().with_streams(1000)));
+    let client = TestClient::new(store, |server| server.limits(ServerLimits::default().with_streams(1000)));
     client.session("shop", "alice", "s1").await;
     client.session("shop", "bob", "b1").await;
     let (mut pages, open) = (JoinSet::new(), Arc::new(AtomicUsize::new(0)));

@@ -17,14 +17,14 @@ use scratchbook::state::StateDelta;
 use scratchbook::{Content, CreateSessionConfig, Event, SessionKey};
 use serde_json::Value;
 
-use crate::support::{Answer, Client};
+use crate::support::{Answer, TestClient};
 
 const S1: &str = "/inspector/apps/shop/users/alice/sessions/s1";
 
 /// Creates the session shop/alice/s1 with the keys `step` and `draft`. Its three events change `step`, remove `draft`,
 /// and add `user:tier`.
-async fn shop() -> Client {
-    let client = Client::memory().await;
+async fn shop() -> TestClient {
+    let client = TestClient::memory().await;
     let config = CreateSessionConfig::default()
         .with_session_id("s1")
         .with_title("Groceries")
@@ -51,24 +51,24 @@ async fn shop() -> Client {
     client
 }
 
-async fn append(client: &Client, event: Event) {
+async fn append(client: &TestClient, event: Event) {
     let key = SessionKey::new("shop", "alice", "s1").unwrap();
     client.store.sessions.append(&key, event, Default::default()).await.unwrap();
 }
 
 /// Appends an event that sets a key.
-async fn set(client: &Client, key: &str, value: impl Into<Value>) {
+async fn set(client: &TestClient, key: &str, value: impl Into<Value>) {
     append(client, Event::new("clerk").with_state_delta(StateDelta::new().with(key, value.into()).unwrap())).await;
 }
 
 /// Requests a page as a browser does.
-async fn page(client: &Client, path: &str) -> Answer {
+async fn page(client: &TestClient, path: &str) -> Answer {
     let request = Request::get(path).header("accept", "text/html,*/*;q=0.8").body(Body::empty()).unwrap();
     client.request(request).await
 }
 
 /// Returns the text of a page, which has to exist.
-async fn text(client: &Client, path: &str) -> String {
+async fn text(client: &TestClient, path: &str) -> String {
     let answer = page(client, path).await;
     assert_eq!(answer.status, 200, "{path}: {}", answer.text());
     answer.text().to_owned()

@@ -7,7 +7,7 @@ use axum::http::Request;
 use scratchbook_server::{RateLimit, ServerLimits};
 
 use super::{S1, page, shop};
-use crate::support::{Answer, Client};
+use crate::support::{Answer, TestClient};
 
 /// Asserts that an answer is a page with this title that needs no script.
 fn is_page(answer: &Answer, status: u16, title: &str) {
@@ -22,7 +22,7 @@ fn is_page(answer: &Answer, status: u16, title: &str) {
 #[tokio::test]
 async fn too_many_requests_are_refused_by_a_page_that_says_when_to_come_again() {
     let rate = RateLimit::per_second(NonZeroU32::MIN);
-    let client = Client::with(|server| server.limits(ServerLimits::default().with_rate(rate))).await;
+    let client = TestClient::with(|server| server.limits(ServerLimits::default().with_rate(rate))).await;
     let mut refused = page(&client, "/inspector").await;
     for _ in 0..9 {
         if refused.status == 429 {
@@ -39,7 +39,7 @@ async fn too_many_requests_are_refused_by_a_page_that_says_when_to_come_again() 
 
 #[tokio::test]
 async fn a_form_that_is_too_large_is_refused_by_a_page() {
-    let client = Client::with(|server| server.limits(ServerLimits::default().with_body_bytes(1000))).await;
+    let client = TestClient::with(|server| server.limits(ServerLimits::default().with_body_bytes(1000))).await;
     client.session("shop", "alice", "s1").await;
     let request = Request::post(format!("{S1}/change"))
         .header("host", "127.0.0.1")
@@ -63,7 +63,7 @@ async fn methods_and_parameters_that_a_page_does_not_take_are_refused_by_a_page(
 
 #[tokio::test]
 async fn a_name_of_another_host_is_refused_by_a_page_without_markup_of_its_own() {
-    let client = Client::with(|server| server.host("127.0.0.1")).await;
+    let client = TestClient::with(|server| server.host("127.0.0.1")).await;
     let request = Request::get("/inspector/%3Cscript%3E").header("host", "evil.example<script>");
     is_page(&client.request(request.body(Body::empty()).unwrap()).await, 403, "Forbidden");
 }

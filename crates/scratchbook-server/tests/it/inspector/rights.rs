@@ -13,7 +13,7 @@ use crate::support::Answer;
 
 const HTML: (&str, &str) = ("accept", "text/html");
 
-struct Guarded {
+struct GuardedInspector {
     router: Router,
     _folder: tempfile::TempDir,
 }
@@ -29,20 +29,20 @@ async fn store() -> Store {
 }
 
 /// Returns a server that accepts a single token, and the token.
-async fn guarded(token: NewToken) -> (Guarded, String) {
+async fn guarded(token: NewToken) -> (GuardedInspector, String) {
     guarded_on(store().await, token).await
 }
 
-async fn guarded_on(store: Store, token: NewToken) -> (Guarded, String) {
+async fn guarded_on(store: Store, token: NewToken) -> (GuardedInspector, String) {
     let folder = tempfile::tempdir().unwrap();
     let made = token.make().unwrap();
     let path = folder.path().join("tokens.toml");
     std::fs::write(&path, made.entry()).unwrap();
     let server = Server::builder(store).login(Login::new().with_tokens(&path)).host("127.0.0.1");
-    (Guarded { router: server.build().unwrap().router(), _folder: folder }, made.secret().to_owned())
+    (GuardedInspector { router: server.build().unwrap().router(), _folder: folder }, made.secret().to_owned())
 }
 
-impl Guarded {
+impl GuardedInspector {
     async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
         let mut request = axum::http::Request::builder().method(Method::GET).uri(path).header("host", "127.0.0.1");
         for (name, value) in headers {

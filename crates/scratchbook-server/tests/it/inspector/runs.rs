@@ -9,7 +9,7 @@ use scratchbook_server::{Login, NewToken, Right, Server};
 use serde_json::{Map, Value, json};
 
 use super::{shop, text};
-use crate::support::Client;
+use crate::support::TestClient;
 
 /// Returns an agent that calls a tool, and then answers.
 fn clerk() -> LlmAgent {
@@ -23,8 +23,8 @@ fn clerk() -> LlmAgent {
 }
 
 /// Returns a server with a run of the clerk in shop/alice/s1, and the id of the run.
-async fn with_run(dev_ui: std::path::PathBuf) -> (Client, String) {
-    let client = Client::with(|server| server.app("shop", clerk()).dev_ui(dev_ui)).await;
+async fn with_run(dev_ui: std::path::PathBuf) -> (TestClient, String) {
+    let client = TestClient::with(|server| server.app("shop", clerk()).dev_ui(dev_ui)).await;
     client.session("shop", "alice", "s1").await;
     let run = json!({"appName": "shop", "userId": "alice", "sessionId": "s1",
         "newMessage": {"role": "user", "parts": [{"text": "A pen?"}]}});

@@ -8,7 +8,7 @@ use scratchbook::{Content, Event, Store, connect};
 use serde_json::json;
 
 use super::{S1, append, page, set, shop, text};
-use crate::support::Client;
+use crate::support::TestClient;
 
 #[tokio::test]
 async fn pages_run_and_load_nothing_but_their_own_files() {
@@ -111,7 +111,7 @@ async fn secret_keys_and_credentials_are_shown_to_nobody() {
     let inner = connect("memory:").await.unwrap();
     let sessions = WithSecretKeys::new(inner.sessions.clone(), SecretKeys::new(["user:secret:"]));
     let store = Store::of(std::sync::Arc::new(sessions), inner.artifacts.clone());
-    let client = Client::new(store, |server| server);
+    let client = TestClient::new(store, |server| server);
     client.session("shop", "alice", "s1").await;
     set(&client, "user:secret:pin", "hunter2-pin").await;
     set(&client, "login", json!({"authType": "oauth2", "oauth2": {"accessToken": "hunter2-token"}})).await;

@@ -6,13 +6,13 @@ use scratchbook::state::StateDelta;
 use scratchbook::{Content, CreateSessionConfig, Event};
 
 use super::{S1, text};
-use crate::support::Client;
+use crate::support::TestClient;
 
 #[tokio::test]
 #[ignore = "long: a session of 100,000 events is made"]
 async fn a_session_of_100_000_events_opens_in_300_ms_and_a_step_takes_50() {
     let folder = tempfile::tempdir().unwrap();
-    let client = Client::over(&format!("sqlite://{}", folder.path().join("big.db").display())).await;
+    let client = TestClient::over(&format!("sqlite://{}", folder.path().join("big.db").display())).await;
     let event = |n: u32| {
         let delta = StateDelta::new().with("step", n).unwrap().with(format!("key-{}", n % 500), n).unwrap();
         Event::new("clerk")

@@ -6,7 +6,7 @@ use scratchbook::CreateSessionConfig;
 use serde_json::json;
 
 use super::{S1, page, set, shop, text};
-use crate::support::Client;
+use crate::support::TestClient;
 
 /// Returns the part of a page between two texts.
 fn between<'t>(text: &'t str, from: &str, to: &str) -> &'t str {
@@ -30,7 +30,7 @@ async fn a_browser_is_led_to_the_inspector_and_a_program_is_not() {
 
 #[tokio::test]
 async fn the_inspector_can_be_left_out() {
-    let client = Client::with(|server| server.without_inspector()).await;
+    let client = TestClient::with(|server| server.without_inspector()).await;
     assert_eq!(page(&client, "/").await.header("location"), Some("/docs"));
     assert_eq!(client.get("/").await, (404, json!({"detail": "Not Found", "docs": "/docs"})));
     for path in ["/inspector", "/inspector/", "/inspector/apps/shop", "/inspector/assets/inspector.css"] {
@@ -57,7 +57,7 @@ async fn the_pages_lead_from_apps_over_sessions_to_one() {
 
 #[tokio::test]
 async fn sessions_are_found_by_title_label_and_id_and_listed_newest_first() {
-    let client = Client::memory().await;
+    let client = TestClient::memory().await;
     for n in 0..60 {
         let config = CreateSessionConfig::default()
             .with_session_id(format!("s{n}"))

@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 
 /// Answers by rule: fails at `boom`, calls a tool at `add` and `artifact`, and otherwise speaks.
 #[derive(Debug)]
-struct Scripted;
+struct RuleModel;
 
-impl Llm for Scripted {
+impl Llm for RuleModel {
     fn name(&self) -> &str {
         "scripted"
     }
@@ -85,7 +85,7 @@ pub(super) fn demo() -> LlmAgent {
     LlmAgent::builder("demo_agent")
         .description("Scripted demo agent")
         .instruction("You are scripted. cart={cart?}")
-        .model(Scripted)
+        .model(RuleModel)
         .tool(add_to_cart)
         .tool(save_note)
         .output_key("last_reply")
@@ -95,7 +95,7 @@ pub(super) fn demo() -> LlmAgent {
 
 pub(super) fn second() -> SequentialAgent {
     let step = |name: &str, key: &str| {
-        let agent = LlmAgent::builder(name).model(Scripted).output_key(key).build().unwrap();
+        let agent = LlmAgent::builder(name).model(RuleModel).output_key(key).build().unwrap();
         Arc::new(agent) as Arc<dyn Agent>
     };
     SequentialAgent::new("seq", vec![step("a", "a_out"), step("b", "b_out")]).with_description("two steps")

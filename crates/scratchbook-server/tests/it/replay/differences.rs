@@ -3,17 +3,17 @@
 
 use serde_json::{Value, json};
 
-use Change::{Add, Insert, Order, Remove, Set};
+use AnswerChange::{Add, Insert, Order, Remove, Set};
 
 /// A recorded exchange that we answer differently.
-pub(super) struct Difference {
+pub(super) struct ExchangeDifference {
     pub(super) exchange: u16,
     pub(super) why: &'static str,
-    pub(super) change: Change,
+    pub(super) change: AnswerChange,
 }
 
 /// The change that turns the recorded answer into ours.
-pub(super) enum Change {
+pub(super) enum AnswerChange {
     /// Sets this value, in JSON, at a place. `<id>`, `<time>` and `<text>` match any id, time and text.
     Set(&'static str, &'static str),
     /// Adds a text to an object.
@@ -26,7 +26,7 @@ pub(super) enum Change {
     Insert(&'static str, usize, &'static str),
 }
 
-impl Change {
+impl AnswerChange {
     pub(super) fn apply(&self, answer: &mut Value) {
         match self {
             Self::Set(at, value) => *answer.pointer_mut(at).unwrap() = serde_json::from_str(value).unwrap(),
@@ -73,17 +73,17 @@ const NO_APP: &str = r#""Agent not found: 'nope'. GET /list-apps names those tha
 const FAILURE_KIND: &str = r#""UNAVAILABLE""#;
 const FAILURE_TEXT: &str = r#""the model 'scripted': scripted model failure""#;
 
-pub(super) const DIFFERENCES: &[Difference] = &[
-    Difference {
+pub(super) const DIFFERENCES: &[ExchangeDifference] = &[
+    ExchangeDifference {
         exchange: 3,
         why: OURSELVES,
         change: Set("/body", r#"{"version": "<text>", "language": "rust", "language_version": "<text>"}"#),
     },
-    Difference { exchange: 10, why: NO_PATHS, change: Set("/body/detail", NO_APP) },
-    Difference { exchange: 12, why: ROOT, change: Add("/body", "docs", "/docs") },
-    Difference { exchange: 12, why: ROOT, change: Add("/body", "inspector", "/inspector") },
-    Difference { exchange: 44, why: ORDER, change: Order("/body/events", &[1, 0]) },
-    Difference {
+    ExchangeDifference { exchange: 10, why: NO_PATHS, change: Set("/body/detail", NO_APP) },
+    ExchangeDifference { exchange: 12, why: ROOT, change: Add("/body", "docs", "/docs") },
+    ExchangeDifference { exchange: 12, why: ROOT, change: Add("/body", "inspector", "/inspector") },
+    ExchangeDifference { exchange: 44, why: ORDER, change: Order("/body/events", &[1, 0]) },
+    ExchangeDifference {
         exchange: 45,
         why: IMPORTED,
         change: Set(
@@ -96,7 +96,7 @@ pub(super) const DIFFERENCES: &[Difference] = &[
                 "lastUpdateTime": "<time>"}}"#,
         ),
     },
-    Difference {
+    ExchangeDifference {
         exchange: 47,
         why: IMPORTED,
         change: Set(
@@ -109,8 +109,8 @@ pub(super) const DIFFERENCES: &[Difference] = &[
                 "lastUpdateTime": "<time>"}}"#,
         ),
     },
-    Difference { exchange: 54, why: ORDER, change: Order("/body/events", &[1, 0]) },
-    Difference {
+    ExchangeDifference { exchange: 54, why: ORDER, change: Order("/body/events", &[1, 0]) },
+    ExchangeDifference {
         exchange: 55,
         why: IMPORTED,
         change: Insert(
@@ -120,7 +120,7 @@ pub(super) const DIFFERENCES: &[Difference] = &[
                 "state": {"x": 1, "app:x": 7, "user:lang": "en", "user:theme": "light"}}"#,
         ),
     },
-    Difference {
+    ExchangeDifference {
         exchange: 55,
         why: IMPORTED,
         change: Insert(
@@ -130,34 +130,42 @@ pub(super) const DIFFERENCES: &[Difference] = &[
                 "state": {"app:x": 7, "user:lang": "en", "user:theme": "light"}}"#,
         ),
     },
-    Difference { exchange: 56, why: TEMP, change: Remove("/body/state/temp:y") },
-    Difference { exchange: 76, why: NO_PATHS, change: Set("/body/detail", NO_APP) },
-    Difference { exchange: 80, why: VARY, change: Add("/headers", "vary", "Origin") },
-    Difference { exchange: 94, why: NO_PATHS, change: Set("/body/detail", NO_APP) },
-    Difference { exchange: 95, why: FAILURE, change: Set("/body/0/data/errorCode", FAILURE_KIND) },
-    Difference { exchange: 95, why: FAILURE, change: Set("/body/0/data/errorMessage", FAILURE_TEXT) },
-    Difference {
+    ExchangeDifference { exchange: 56, why: TEMP, change: Remove("/body/state/temp:y") },
+    ExchangeDifference { exchange: 76, why: NO_PATHS, change: Set("/body/detail", NO_APP) },
+    ExchangeDifference { exchange: 80, why: VARY, change: Add("/headers", "vary", "Origin") },
+    ExchangeDifference { exchange: 94, why: NO_PATHS, change: Set("/body/detail", NO_APP) },
+    ExchangeDifference { exchange: 95, why: FAILURE, change: Set("/body/0/data/errorCode", FAILURE_KIND) },
+    ExchangeDifference { exchange: 95, why: FAILURE, change: Set("/body/0/data/errorMessage", FAILURE_TEXT) },
+    ExchangeDifference {
         exchange: 95,
         why: FAILURE,
         change: Set("/body/1/data/error", r#""UNAVAILABLE: the model 'scripted': scripted model failure""#),
     },
-    Difference { exchange: 95, why: FAILURE, change: Set("/body/1/data/error_details/error_type", FAILURE_KIND) },
-    Difference { exchange: 95, why: FAILURE, change: Set("/body/1/data/error_details/error_message", FAILURE_TEXT) },
-    Difference { exchange: 98, why: FAILURE, change: Set("/body/events/1/errorCode", FAILURE_KIND) },
-    Difference { exchange: 98, why: FAILURE, change: Set("/body/events/1/errorMessage", FAILURE_TEXT) },
-    Difference { exchange: 98, why: FAILURE, change: Set("/body/events/19/errorCode", FAILURE_KIND) },
-    Difference { exchange: 98, why: FAILURE, change: Set("/body/events/19/errorMessage", FAILURE_TEXT) },
-    Difference { exchange: 100, why: NO_FILE, change: Set("/body/canonicalUri", DOC_0) },
-    Difference { exchange: 101, why: NO_FILE, change: Set("/body/canonicalUri", DOC_1) },
-    Difference { exchange: 102, why: NO_FILE, change: Set("/body/canonicalUri", PHOTO) },
-    Difference { exchange: 103, why: NO_FILE, change: Set("/body/canonicalUri", NESTED) },
-    Difference { exchange: 107, why: NOTHING_LEFT, change: Order("/body", &[0, 1, 2, 3]) },
-    Difference { exchange: 115, why: NO_FILE, change: Set("/body/canonicalUri", DOC_0) },
-    Difference { exchange: 116, why: NO_FILE, change: Set("/body/canonicalUri", DOC_1) },
-    Difference { exchange: 117, why: NO_FILE, change: Set("/body/0/canonicalUri", DOC_0) },
-    Difference { exchange: 117, why: NO_FILE, change: Set("/body/1/canonicalUri", DOC_1) },
-    Difference { exchange: 125, why: MEMORY, change: Set("/status", "400") },
-    Difference {
+    ExchangeDifference {
+        exchange: 95,
+        why: FAILURE,
+        change: Set("/body/1/data/error_details/error_type", FAILURE_KIND),
+    },
+    ExchangeDifference {
+        exchange: 95,
+        why: FAILURE,
+        change: Set("/body/1/data/error_details/error_message", FAILURE_TEXT),
+    },
+    ExchangeDifference { exchange: 98, why: FAILURE, change: Set("/body/events/1/errorCode", FAILURE_KIND) },
+    ExchangeDifference { exchange: 98, why: FAILURE, change: Set("/body/events/1/errorMessage", FAILURE_TEXT) },
+    ExchangeDifference { exchange: 98, why: FAILURE, change: Set("/body/events/19/errorCode", FAILURE_KIND) },
+    ExchangeDifference { exchange: 98, why: FAILURE, change: Set("/body/events/19/errorMessage", FAILURE_TEXT) },
+    ExchangeDifference { exchange: 100, why: NO_FILE, change: Set("/body/canonicalUri", DOC_0) },
+    ExchangeDifference { exchange: 101, why: NO_FILE, change: Set("/body/canonicalUri", DOC_1) },
+    ExchangeDifference { exchange: 102, why: NO_FILE, change: Set("/body/canonicalUri", PHOTO) },
+    ExchangeDifference { exchange: 103, why: NO_FILE, change: Set("/body/canonicalUri", NESTED) },
+    ExchangeDifference { exchange: 107, why: NOTHING_LEFT, change: Order("/body", &[0, 1, 2, 3]) },
+    ExchangeDifference { exchange: 115, why: NO_FILE, change: Set("/body/canonicalUri", DOC_0) },
+    ExchangeDifference { exchange: 116, why: NO_FILE, change: Set("/body/canonicalUri", DOC_1) },
+    ExchangeDifference { exchange: 117, why: NO_FILE, change: Set("/body/0/canonicalUri", DOC_0) },
+    ExchangeDifference { exchange: 117, why: NO_FILE, change: Set("/body/1/canonicalUri", DOC_1) },
+    ExchangeDifference { exchange: 125, why: MEMORY, change: Set("/status", "400") },
+    ExchangeDifference {
         exchange: 125,
         why: MEMORY,
         change: Set(
@@ -165,10 +173,10 @@ pub(super) const DIFFERENCES: &[Difference] = &[
             r#"{"detail": "Memory service is not configured. This server keeps no long-term memory."}"#,
         ),
     },
-    Difference { exchange: 138, why: OURSELVES, change: Set("/body", r#""<text>""#) },
-    Difference { exchange: 139, why: ALLOW, change: Add("/headers", "allow", "GET,HEAD") },
-    Difference { exchange: 141, why: ALLOW, change: Add("/headers", "allow", "GET,HEAD") },
-    Difference { exchange: 149, why: FOREIGN, change: Set("/status", "403") },
-    Difference { exchange: 149, why: FOREIGN, change: Set("/headers/content-type", r#""text/plain""#) },
-    Difference { exchange: 149, why: FOREIGN, change: Set("/body", r#""Forbidden: origin not allowed""#) },
+    ExchangeDifference { exchange: 138, why: OURSELVES, change: Set("/body", r#""<text>""#) },
+    ExchangeDifference { exchange: 139, why: ALLOW, change: Add("/headers", "allow", "GET,HEAD") },
+    ExchangeDifference { exchange: 141, why: ALLOW, change: Add("/headers", "allow", "GET,HEAD") },
+    ExchangeDifference { exchange: 149, why: FOREIGN, change: Set("/status", "403") },
+    ExchangeDifference { exchange: 149, why: FOREIGN, change: Set("/headers/content-type", r#""text/plain""#) },
+    ExchangeDifference { exchange: 149, why: FOREIGN, change: Set("/body", r#""Forbidden: origin not allowed""#) },
 ];

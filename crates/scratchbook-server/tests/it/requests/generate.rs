@@ -49,7 +49,7 @@ const SESSIONS: &[&str] = &[
 
 /// A request, in a form that is readable if a case fails.
 #[derive(Clone, Debug)]
-pub(super) struct Sent {
+pub(super) struct GeneratedRequest {
     pub(super) method: &'static str,
     pub(super) path: String,
     pub(super) headers: Vec<(&'static str, &'static str)>,
@@ -325,7 +325,7 @@ fn nested(levels: usize) -> Vec<u8> {
 }
 
 /// Generates a request to any path of the server's document, or to another path.
-pub(super) fn sent(documented: Vec<String>) -> impl Strategy<Value = Sent> {
+pub(super) fn sent(documented: Vec<String>) -> impl Strategy<Value = GeneratedRequest> {
     let methods = vec![
         "GET", "GET", "POST", "POST", "POST", "PATCH", "PATCH", "DELETE", "PUT", "HEAD", "OPTIONS", "TRACE", "FOO",
     ];
@@ -339,7 +339,7 @@ pub(super) fn sent(documented: Vec<String>) -> impl Strategy<Value = Sent> {
         vec![("host", "evil.example"), ("origin", "null")],
         vec![],
     ]);
-    (select(methods), path(documented), headers, body()).prop_map(|(method, path, headers, body)| Sent {
+    (select(methods), path(documented), headers, body()).prop_map(|(method, path, headers, body)| GeneratedRequest {
         method,
         path,
         headers,

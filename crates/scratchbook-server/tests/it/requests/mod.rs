@@ -17,13 +17,13 @@ use serde_json::Value;
 use tower::ServiceExt;
 
 use crate::replay;
-use generate::{Sent, sent};
+use generate::{GeneratedRequest, sent};
 
 /// How long a stream is read.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Returns the status. Fails if it is a server error, or if the body is not in the form of its surface.
-async fn answer(server: &Router, sent: Sent) -> Result<Option<u16>, String> {
+async fn answer(server: &Router, sent: GeneratedRequest) -> Result<Option<u16>, String> {
     let mut request = Request::builder().method(sent.method).uri(&sent.path);
     for (name, value) in sent.headers.iter().filter(|(_, value)| axum::http::HeaderValue::from_str(value).is_ok()) {
         request = request.header(*name, *value);

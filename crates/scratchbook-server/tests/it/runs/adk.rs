@@ -10,14 +10,14 @@ use scratchbook::{Agent, Content, Error, ErrorKind, LlmAgent};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::wire::Answer;
+use super::wire::StreamedAnswer;
 use super::{Host, asked, counter};
 
 /// A model that says the same as the model with which ADK's answers were recorded.
 #[derive(Debug)]
-struct Recorded;
+struct RecordedLlm;
 
-impl scratchbook::model::Llm for Recorded {
+impl scratchbook::model::Llm for RecordedLlm {
     fn name(&self) -> &'static str {
         "scripted"
     }
@@ -52,17 +52,17 @@ impl scratchbook::model::Llm for Recorded {
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
-struct Note {
+struct NoteArgs {
     note: String,
 }
 
 fn demo() -> LlmAgent {
-    let save = |args: Note, context: ToolContext| async move {
+    let save = |args: NoteArgs, context: ToolContext| async move {
         let version = context.save_artifact("note.txt", Part::bytes(args.note, "text/plain")).await?;
         context.state().set("temp:raw", "scratch")?;
         Ok(json!({"version": version}))
     };
-    let agent = LlmAgent::builder("demo_agent").model(Recorded).output_key("last_reply");
+    let agent = LlmAgent::builder("demo_agent").model(RecordedLlm).output_key("last_reply");
     agent.tool(FunctionTool::new("save_note", "Saves a note.", save)).build().unwrap()
 }
 
@@ -288,10 +288,10 @@ async fn runs_of_a_session_take_turns() {
 #[tokio::test]
 async fn the_events_of_a_sequence_have_adks_places() {
     let agent = |name: &str| -> Arc<dyn Agent> {
-        Arc::new(LlmAgent::builder(name).model(Recorded).output_key(format!("{name}_out")).build().unwrap())
+        Arc::new(LlmAgent::builder(name).model(RecordedLlm).output_key(format!("{name}_out")).build().unwrap())
     };
     let host = Host::start(SequentialAgent::new("second", vec![agent("a"), agent("b")])).await;
-    let answer = Answer::of(host.address, "POST", "/run", &[], &asked("hi").to_string()).await;
+    let answer = StreamedAnswer::of(host.address, "POST", "/run", &[], &asked("hi").to_string()).await;
     let events = answer.json().await;
     let shown: Vec<_> = (0..2).map(|n| (events[n]["author"].clone(), events[n]["nodeInfo"].clone())).collect();
     assert_eq!(shown, [(json!("a"), json!({"path": ""})), (json!("b"), json!({"path": ""}))]);

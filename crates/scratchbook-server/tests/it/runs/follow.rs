@@ -12,16 +12,16 @@ use scratchbook::{Event, LlmAgent, connect};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::wire::{Answer, Frame};
+use super::wire::{Frame, StreamedAnswer};
 use super::{Host, RUNS, asked, counter, saying, text};
 
-async fn resume(host: &Host, id: &str, last: Option<&str>) -> Answer {
+async fn resume(host: &Host, id: &str, last: Option<&str>) -> StreamedAnswer {
     let headers: Vec<_> = last.map(|last| ("Last-Event-ID", last)).into_iter().collect();
-    Answer::of(host.address, "GET", &format!("{RUNS}/{id}"), &headers, "").await
+    StreamedAnswer::of(host.address, "GET", &format!("{RUNS}/{id}"), &headers, "").await
 }
 
 /// Returns the texts of a stream's whole events, and the outcome that the stream reports.
-async fn followed(answer: Answer) -> (Vec<String>, Value) {
+async fn followed(answer: StreamedAnswer) -> (Vec<String>, Value) {
     assert_eq!(answer.status, 200);
     let frames = answer.frames().await;
     let (first, last) = (frames.first().unwrap(), frames.last().unwrap());
@@ -126,11 +126,11 @@ async fn a_run_that_failed_says_why_at_its_end() {
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
-struct Nothing {}
+struct EmptyArgs {}
 
 #[tokio::test]
 async fn an_answer_to_a_call_goes_on_with_its_run_and_both_are_one_stream() {
-    let ask = FunctionTool::new("ask", "Asks somebody.", |_: Nothing, _| async { Ok(Value::Null) }).long_running();
+    let ask = FunctionTool::new("ask", "Asks somebody.", |_: EmptyArgs, _| async { Ok(Value::Null) }).long_running();
     let model = ScriptedLlm::from_fn(|request| {
         let last = request.contents.last().cloned().unwrap_or_default();
         let answered = last.function_responses().next().is_some();
@@ -165,7 +165,7 @@ async fn runs_of_one_invocation_follow_one_another_in_one_stream() {
     host.run_sse("another").await;
     let second = {
         let (address, body) = (host.address, body.to_string());
-        tokio::spawn(async move { Answer::of(address, "POST", "/run_sse", &[], &body).await.frames().await })
+        tokio::spawn(async move { StreamedAnswer::of(address, "POST", "/run_sse", &[], &body).await.frames().await })
     };
     lets.add_permits(2);
     host.has_stored(4).await;
@@ -215,9 +215,9 @@ async fn a_late_reader_sees_whole_events_and_the_pieces_of_what_is_not_whole() {
 }
 
 /// Random numbers that are the same each time.
-struct Dice(u64);
+struct SeededDice(u64);
 
-impl Dice {
+impl SeededDice {
     fn roll(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
@@ -256,7 +256,7 @@ async fn a_client_that_is_cut_off_a_hundred_times_misses_nothing_and_sees_nothin
     for (streaming, seed) in [(false, 1), (true, 2), (true, 3)] {
         let stop = Arc::new(AtomicBool::new(false));
         let host = Host::start(talker(&stop)).await;
-        let mut dice = Dice(seed);
+        let mut dice = SeededDice(seed);
         let mut answer = host.post(RUNS, &json!({"message": "talk", "streaming": streaming})).await;
         let id = answer.header("scratchbook-invocation-id").unwrap().to_owned();
         let (mut seen, mut pieces, mut shared, mut cuts) = (Vec::<String>::new(), HashMap::new(), 0, 0);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
-use super::wire::Answer;
+use super::wire::StreamedAnswer;
 use super::{Host, RUNS, asked, counter, text};
 
 #[tokio::test]
@@ -55,7 +55,7 @@ async fn a_run_is_listed_and_cancelled_and_what_is_committed_stays() {
 
     let path = format!("{RUNS}/e-1");
     for _ in 0..2 {
-        let cancelled = Answer::of(host.address, "DELETE", &path, &[], "").await;
+        let cancelled = StreamedAnswer::of(host.address, "DELETE", &path, &[], "").await;
         assert_eq!(cancelled.json().await, json!({"invocationId": "e-1", "outcome": "cancelled"}));
     }
     let frames = answer.frames().await;
@@ -65,7 +65,7 @@ async fn a_run_is_listed_and_cancelled_and_what_is_committed_stays() {
     let frames = host.get(&path).await.frames().await;
     assert_eq!((frames.len(), frames[3].data["outcome"].as_str()), (4, Some("cancelled")));
 
-    let missing = Answer::of(host.address, "DELETE", &format!("{RUNS}/nope"), &[], "").await;
+    let missing = StreamedAnswer::of(host.address, "DELETE", &format!("{RUNS}/nope"), &[], "").await;
     assert_eq!(missing.status, 404);
     // The session is free again.
     lets.add_permits(5);
@@ -80,7 +80,7 @@ async fn clients_of_adk_are_told_that_their_run_was_cancelled() {
     body["invocationId"] = "e-1".into();
     let streamed = host.post("/run_sse", &body).await;
     let path = format!("{RUNS}/e-1");
-    Answer::of(host.address, "DELETE", &path, &[], "").await.body().await;
+    StreamedAnswer::of(host.address, "DELETE", &path, &[], "").await.body().await;
     let frames = streamed.frames().await;
     assert_eq!(frames[0].data["error"], "CANCELLED: the run was cancelled");
     assert_eq!(frames[0].data["error_details"]["error_type"], "CANCELLED");

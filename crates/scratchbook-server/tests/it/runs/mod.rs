@@ -23,7 +23,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 
-use wire::Answer;
+use wire::StreamedAnswer;
 
 /// A server on a port of its own, with the session `s` of the user `u` in the app `demo`.
 struct Host {
@@ -53,15 +53,15 @@ impl Host {
         Self { store, address, shutdown: Some(shutdown), serving }
     }
 
-    async fn post(&self, path: &str, body: &Value) -> Answer {
-        Answer::of(self.address, "POST", path, &[], &body.to_string()).await
+    async fn post(&self, path: &str, body: &Value) -> StreamedAnswer {
+        StreamedAnswer::of(self.address, "POST", path, &[], &body.to_string()).await
     }
 
-    async fn get(&self, path: &str) -> Answer {
-        Answer::of(self.address, "GET", path, &[], "").await
+    async fn get(&self, path: &str) -> StreamedAnswer {
+        StreamedAnswer::of(self.address, "GET", path, &[], "").await
     }
 
-    async fn run_sse(&self, text: &str) -> Answer {
+    async fn run_sse(&self, text: &str) -> StreamedAnswer {
         self.post("/run_sse", &asked(text)).await
     }
 

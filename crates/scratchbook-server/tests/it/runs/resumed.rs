@@ -9,7 +9,7 @@ use scratchbook::{LlmAgent, connect};
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
-use super::wire::Answer;
+use super::wire::StreamedAnswer;
 use super::{Host, RUNS, asked};
 
 /// Returns an agent that pays when `lets` has a permit. A large payment also needs the user's consent.
@@ -39,7 +39,7 @@ async fn a_run_that_was_cut_off_goes_on_where_its_events_end() {
     let first = Host::over(store.clone(), payer(&lets, &count), |server| server.resumable()).await;
     let _streamed = first.post(RUNS, &json!({"message": "pay little", "invocationId": "e-1"})).await;
     first.has_stored(1).await;
-    Answer::of(first.address, "DELETE", &format!("{RUNS}/e-1"), &[], "").await.body().await;
+    StreamedAnswer::of(first.address, "DELETE", &format!("{RUNS}/e-1"), &[], "").await.body().await;
     first.stop().await;
 
     let second = Host::over(store, payer(&lets, &count), |server| server.resumable()).await;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
-use super::wire::Answer;
+use super::wire::StreamedAnswer;
 use super::{Host, RUNS, asked, counter};
 
 /// Returns an agent that says nothing until the semaphore has a permit.
@@ -28,7 +28,7 @@ fn runs(user: &str, session: &str) -> String {
 }
 
 /// Returns the message with which a run is refused.
-async fn refused(answer: Answer) -> String {
+async fn refused(answer: StreamedAnswer) -> String {
     assert_eq!(answer.status, 429);
     let body: Value = answer.json().await;
     assert_eq!(body["error"]["kind"], "resource_exhausted");
@@ -111,7 +111,7 @@ async fn a_run_that_waits_takes_no_place_and_hands_on_the_one_it_gets() {
     assert_eq!((first.status, second.status, third.status, theirs.status), (200, 200, 200, 200));
     assert_eq!(host.post(&runs("w", "late"), &json!({"message": "x"})).await.status, 429);
 
-    let cancelled = Answer::of(host.address, "DELETE", &format!("{RUNS}/e-2"), &[], "").await;
+    let cancelled = StreamedAnswer::of(host.address, "DELETE", &format!("{RUNS}/e-2"), &[], "").await;
     assert_eq!(cancelled.json().await["outcome"], "cancelled");
     assert_eq!(second.frames().await.last().unwrap().data["outcome"], "cancelled");
     assert_eq!(host.get(RUNS).await.json().await["runs"].as_array().unwrap().len(), 2);

@@ -6,11 +6,11 @@ use scratchbook::{Error, ErrorKind, LlmAgent};
 use tracing::Level;
 
 use super::Host;
-use crate::log::Log;
+use crate::log::LogLines;
 
 #[tokio::test]
 async fn runs_are_told_of_by_names_and_never_by_values() {
-    let log = Log::default();
+    let log = LogLines::default();
     let recorder = PrometheusBuilder::new().build_recorder();
     let metrics = recorder.handle();
     // Listens to this thread, on which the whole test runs.

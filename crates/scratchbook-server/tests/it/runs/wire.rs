@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use super::{Host, RUNS, asked, counter, saying, text};
 
 /// An answer whose body is still to be read.
-pub(super) struct Answer {
+pub(super) struct StreamedAnswer {
     pub(super) status: u16,
     head: String,
     socket: BufReader<TcpStream>,
@@ -28,7 +28,7 @@ pub(super) struct Frame {
     pub(super) data: Value,
 }
 
-impl Answer {
+impl StreamedAnswer {
     pub(super) async fn of(
         address: SocketAddr,
         method: &str,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::time::sleep;
 
-use super::{Answer, Files, Running, bearer, demo, send, session};
+use super::{LoginFiles, LoopbackServer, TextAnswer, bearer, demo, send, session};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 const USER: &str = "/v1/apps/demo/users/u1";
@@ -19,7 +19,7 @@ const ENGINE: &str = "/v1beta1/reasoningEngines/demo/sessions";
 
 /// Returns a server with the session `s-1` of `u1`, and an authorization header for each of these users of `demo` with
 /// these rights.
-async fn world<const N: usize>(tokens: [(&str, &[Right]); N]) -> (Files, Router, [String; N]) {
+async fn world<const N: usize>(tokens: [(&str, &[Right]); N]) -> (LoginFiles, Router, [String; N]) {
     let (store, server) = demo().await;
     session(&store, "u1", "s-1").await;
     let mut n = 0;
@@ -28,13 +28,13 @@ async fn world<const N: usize>(tokens: [(&str, &[Right]); N]) -> (Files, Router,
         let token = NewToken::new(format!("t{n}")).with_app("demo").with_user(user);
         token.with_rights(rights.to_vec()).make().unwrap()
     });
-    let files = Files::new();
+    let files = LoginFiles::new();
     let path = files.write("tokens.toml", made.each_ref().map(|made| made.entry().to_owned()).join("\n"));
     let server = server.login(Login::new().with_tokens(path)).build().unwrap();
     (files, server.router(), made.each_ref().map(|made| bearer(made.secret())))
 }
 
-async fn post(router: &Router, path: &str, token: &str, body: &str) -> Answer {
+async fn post(router: &Router, path: &str, token: &str, body: &str) -> TextAnswer {
     send(router, Method::POST, path, &[JSON, ("authorization", token)], body).await
 }
 
@@ -101,7 +101,7 @@ async fn rights_are_found_out_before_the_body_is_looked_at() {
 
     // A token for a whole app needs the right to write the app's keys, whatever the body says.
     let token = NewToken::new("all").with_app("demo").with_rights([Right::Read, Right::Write]).make().unwrap();
-    let files = Files::new();
+    let files = LoginFiles::new();
     let login = Login::new().with_tokens(files.write("tokens.toml", token.entry()));
     let router = demo().await.1.login(login).build().unwrap().router();
     let token = bearer(token.secret());
@@ -119,8 +119,8 @@ async fn too_much_of_something_is_refused_on_every_surface() {
     let many = |count| vec![json!({}); count];
     let content = |count| json!({"role": "user", "parts": vec![json!({"text": "x"}); count]});
     let event = |count| json!({"author": "user", "invocationId": "i", "timestamp": "2026-01-01T00:00:00Z", "content": content(count)});
-    type Case<'a> = (&'a str, Box<dyn Fn(usize) -> Value + 'a>, &'a str);
-    let cases: [Case<'_>; 8] = [
+    type BodyCase<'a> = (&'a str, Box<dyn Fn(usize) -> Value + 'a>, &'a str);
+    let cases: [BodyCase<'_>; 8] = [
         ("/apps/demo/users/u1/sessions", Box::new(|n| json!({"events": many(n)})), "body_events is 3"),
         ("/apps/demo/users/u1/sessions", Box::new(|n| json!({"events": [{"content": content(n)}]})), "body_parts is 3"),
         (
@@ -174,7 +174,7 @@ async fn what_would_take_too_much_memory_is_too_large() {
 #[tokio::test]
 async fn bodies_for_which_there_is_no_room_are_sent_again_in_a_moment() {
     let limits = ServerLimits::default().with_body_memory(5 << 20).with_body_wait(Duration::from_millis(100));
-    let server = Running::start(demo().await.1.limits(limits).build().unwrap()).await;
+    let server = LoopbackServer::start(demo().await.1.limits(limits).build().unwrap()).await;
     // One body that does not end takes all of the room for bytes.
     let mut slow = server.connect().await;
     let head = "POST /v1/apps/demo/users/u1/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";

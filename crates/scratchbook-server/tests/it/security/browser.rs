@@ -8,8 +8,8 @@ use axum::http::Method;
 use scratchbook_server::{Login, NewToken, RateLimit, Right, ServerLimits};
 use tracing::Level;
 
-use super::{At, Files, demo, get, send, session, shared, token_of_u1};
-use crate::log::Log;
+use super::{At, LoginFiles, demo, get, send, session, shared, token_of_u1};
+use crate::log::LogLines;
 
 const HOST: (&str, &str) = ("host", "127.0.0.1:8801");
 const OWN: (&str, &str) = ("origin", "http://127.0.0.1:8801");
@@ -17,8 +17,8 @@ const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded")
 const SESSION: &str = "/apps/demo/users/u1/sessions/s-1";
 
 /// Returns a server that accepts a token of `u1`, and that token.
-async fn guarded() -> (Router, String, Files) {
-    let files = Files::new();
+async fn guarded() -> (Router, String, LoginFiles) {
+    let files = LoginFiles::new();
     let (store, server) = demo().await;
     session(&store, "u1", "s-1").await;
     session(&store, "u2", "s-2").await;
@@ -141,7 +141,7 @@ async fn no_foreign_page_can_use_the_cookie_or_log_somebody_in() {
 
 #[tokio::test]
 async fn origins_that_may_call_have_to_bring_a_token_of_their_own() {
-    let (files, (store, server)) = (Files::new(), demo().await);
+    let (files, (store, server)) = (LoginFiles::new(), demo().await);
     session(&store, "u1", "s-1").await;
     let (login, token) = token_of_u1(&files, &[Right::Read]);
     let router = server.login(login).allow_origins(["*"]).build().unwrap().router();
@@ -180,7 +180,7 @@ async fn servers_on_two_ports_of_a_host_have_logins_of_their_own() {
 
 #[tokio::test]
 async fn who_asks_whether_a_cookie_lets_in_is_counted() {
-    let (files, (_, server)) = (Files::new(), demo().await);
+    let (files, (_, server)) = (LoginFiles::new(), demo().await);
     let (login, _) = token_of_u1(&files, &[Right::Read]);
     let limits = ServerLimits::default().with_rate(RateLimit::per_second(NonZeroU32::MIN));
     let router = server.login(login).limits(limits).build().unwrap().router();
@@ -194,7 +194,7 @@ async fn who_asks_whether_a_cookie_lets_in_is_counted() {
 
 #[tokio::test]
 async fn by_tls_the_cookie_is_this_hosts_alone() {
-    let (files, (_, server)) = (Files::new(), demo().await);
+    let (files, (_, server)) = (LoginFiles::new(), demo().await);
     let (login, token) = token_of_u1(&files, &[Right::Read]);
     let router = server.login(login).build().unwrap().router();
     let proxied = [("x-forwarded-host", "agents.example"), ("x-forwarded-proto", "https")];
@@ -214,7 +214,7 @@ async fn by_tls_the_cookie_is_this_hosts_alone() {
 
 #[tokio::test]
 async fn a_cookie_ends_with_its_token() {
-    let (files, (_, server)) = (Files::new(), demo().await);
+    let (files, (_, server)) = (LoginFiles::new(), demo().await);
     let until = "1970-01-01T00:16:40Z".parse().unwrap();
     let token = NewToken::new("u1").with_rights([Right::Read]).with_expires(until).make().unwrap();
     let login = Login::new().with_tokens(files.write("tokens.toml", token.entry()));
@@ -253,7 +253,7 @@ async fn where_nobody_logs_in_there_is_no_form() {
 
 #[tokio::test]
 async fn no_log_has_a_token_in_it() {
-    let log = Log::default();
+    let log = LogLines::default();
     let _listening = log.listen(Level::TRACE);
     let (router, token, _files) = guarded().await;
     let cookie = cookie(&router, &token).await;

@@ -6,7 +6,7 @@ use axum::http::Method;
 use scratchbook::ErrorKind;
 use scratchbook_server::Right;
 
-use super::{Answer, Files, demo, get, send, token_of_u1};
+use super::{LoginFiles, TextAnswer, demo, get, send, token_of_u1};
 
 const OWN: &str = "127.0.0.1:8801";
 const UI: &str = "http://ui.example:4200";
@@ -16,11 +16,11 @@ async fn router(origins: &[&str]) -> Router {
     server.host("127.0.0.1").allow_origins(origins.to_vec()).build().unwrap().router()
 }
 
-async fn list_apps(router: &Router, host: &str, more: &[(&str, &str)]) -> Answer {
+async fn list_apps(router: &Router, host: &str, more: &[(&str, &str)]) -> TextAnswer {
     get(router, "/list-apps", &[&[("host", host)], more].concat()).await
 }
 
-fn assert_forbidden(answer: &Answer, text: &str) {
+fn assert_forbidden(answer: &TextAnswer, text: &str) {
     assert_eq!((answer.status, answer.text.as_str()), (403, text));
     assert_eq!(answer.header("content-type"), Some("text/plain"));
 }
@@ -194,7 +194,7 @@ async fn a_proxy_tells_what_was_asked_for() {
 
 #[tokio::test]
 async fn a_browser_asks_without_a_token() {
-    let files = Files::new();
+    let files = LoginFiles::new();
     let (_, server) = demo().await;
     let router = server.login(token_of_u1(&files, &[Right::Read]).0).allow_origins([UI]).build().unwrap().router();
     let asks =

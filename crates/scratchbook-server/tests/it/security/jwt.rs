@@ -8,7 +8,7 @@ use scratchbook::ErrorKind;
 use scratchbook_server::Login;
 use serde_json::{Value, json};
 
-use super::{Answer, At, Files, bearer, demo, get, send, session, shared};
+use super::{At, LoginFiles, TextAnswer, bearer, demo, get, send, session, shared};
 
 const ISSUER: &str = "https://login.example";
 const JWKS: &str = include_str!("data/jwks.json");
@@ -38,14 +38,14 @@ fn signed_with(header: &Value, claims: &Value, secret: &[u8]) -> String {
     format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
 }
 
-struct Jwts {
+struct JwtServer {
     router: axum::Router,
 }
 
-impl Jwts {
+impl JwtServer {
     /// Creates a server that accepts both kinds of keys.
     async fn new(login: impl FnOnce(Login) -> Login, now: f64) -> Self {
-        let files = Files::new();
+        let files = LoginFiles::new();
         let base = Login::new()
             .with_jwks(files.write("jwks.json", JWKS))
             .with_jwt_secret(files.write("secret", secret() + "\n"));
@@ -61,7 +61,7 @@ impl Jwts {
         Self::new(|login| login.with_jwt_issuer(ISSUER).with_jwt_audience("scratchbook"), NOW).await
     }
 
-    async fn get(&self, token: &str, path: &str) -> Answer {
+    async fn get(&self, token: &str, path: &str) -> TextAnswer {
         get(&self.router, path, &[("authorization", &bearer(token))]).await
     }
 
@@ -73,7 +73,7 @@ impl Jwts {
 
 #[tokio::test]
 async fn tokens_of_another_implementation_are_taken() {
-    let jwts = Jwts::recorded().await;
+    let jwts = JwtServer::recorded().await;
     for name in ["hs256", "rs256", "eddsa", "eddsa_without_kid"] {
         // These tokens are for the app `shop`.
         let answer = jwts.get(&recorded_token(name), "/apps/shop/users/u1/sessions/x").await;
@@ -83,7 +83,7 @@ async fn tokens_of_another_implementation_are_taken() {
 
 #[tokio::test]
 async fn an_algorithm_that_is_not_the_keys_is_refused() {
-    let jwts = Jwts::recorded().await;
+    let jwts = JwtServer::recorded().await;
     let claims = json!({"sub": "u1", "rights": ["read"], "exp": NOW + 60.0, "iss": ISSUER, "aud": "scratchbook"});
     assert_eq!(jwts.status(&signed(&claims)).await, 200);
     let modulus = serde_json::from_str::<Value>(JWKS).unwrap()["keys"][0]["n"].as_str().unwrap().to_owned();
@@ -109,7 +109,7 @@ async fn an_algorithm_that_is_not_the_keys_is_refused() {
 
 #[tokio::test]
 async fn a_token_counts_in_its_time() {
-    let jwts = Jwts::new(|login| login, NOW).await;
+    let jwts = JwtServer::new(|login| login, NOW).await;
     let with = |more: Value| {
         let mut claims = json!({"sub": "u1", "rights": "read"});
         claims.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -134,8 +134,8 @@ async fn a_token_counts_in_its_time() {
 
 #[tokio::test]
 async fn a_token_is_for_its_issuer_and_audience() {
-    let jwts = Jwts::recorded().await;
-    let plain = Jwts::new(|login| login, NOW).await;
+    let jwts = JwtServer::recorded().await;
+    let plain = JwtServer::new(|login| login, NOW).await;
     let token = |iss: Value, aud: Value| {
         let claims = json!({"sub": "u1", "rights": "read", "exp": NOW + 60.0, "iss": iss, "aud": aud});
         signed(&claims)
@@ -158,7 +158,7 @@ async fn a_token_is_for_its_issuer_and_audience() {
 
 #[tokio::test]
 async fn claims_say_what_is_reached_and_what_may_be_done() {
-    let jwts = Jwts::new(|login| login, NOW).await;
+    let jwts = JwtServer::new(|login| login, NOW).await;
     let (u1, u2) = ("/apps/demo/users/u1/sessions/s-1", "/apps/demo/users/u2/sessions/s-2");
     for (claims, first, second) in [
         (json!({"sub": "u1", "rights": ["read"]}), 200, 404),
@@ -185,7 +185,7 @@ async fn claims_say_what_is_reached_and_what_may_be_done() {
 
 #[tokio::test]
 async fn a_claim_said_twice_is_refused() {
-    let jwts = Jwts::new(|login| login, NOW).await;
+    let jwts = JwtServer::new(|login| login, NOW).await;
     let claims = format!(r#"{{"sub":"u1","rights":["read"],"exp":{},"user":"u2","user":"u1"}}"#, NOW + 60.0);
     let message = format!("{}.{}", URL_SAFE_NO_PAD.encode(r#"{"alg":"HS256"}"#), URL_SAFE_NO_PAD.encode(claims));
     let signature = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret().as_bytes()), message.as_bytes());
@@ -198,10 +198,10 @@ async fn a_zero_before_the_number_of_a_key_is_nothing() {
     let key = jwks["keys"].as_array_mut().unwrap().iter_mut().find(|key| key["kty"] == "RSA").unwrap();
     let number = URL_SAFE_NO_PAD.decode(key["n"].as_str().unwrap()).unwrap();
     key["n"] = json!(URL_SAFE_NO_PAD.encode([&[0], number.as_slice()].concat()));
-    let files = Files::new();
+    let files = LoginFiles::new();
     let path = files.write("jwks.json", jwks.to_string());
     let login = |login: Login| login.with_jwks(path).with_jwt_issuer(ISSUER).with_jwt_audience("scratchbook");
-    let answer = Jwts::new(login, NOW).await.get(&recorded_token("rs256"), "/apps/shop/users/u1/sessions/x").await;
+    let answer = JwtServer::new(login, NOW).await.get(&recorded_token("rs256"), "/apps/shop/users/u1/sessions/x").await;
     assert_eq!(answer.status, 404, "{answer:?}");
 }
 
@@ -222,7 +222,7 @@ async fn keys_that_are_none_are_refused_with_the_reason() {
         (false, JWKS, "public keys go into"),
     ];
     for (jwks, text, reason) in cases {
-        let files = Files::new();
+        let files = LoginFiles::new();
         let path = files.write("file", text);
         let login = if jwks { Login::new().with_jwks(path) } else { Login::new().with_jwt_secret(path) };
         let (_, server) = demo().await;
@@ -236,7 +236,7 @@ async fn keys_that_are_none_are_refused_with_the_reason() {
 
 #[tokio::test]
 async fn no_secret_is_shown_by_debug() {
-    let files = Files::new();
+    let files = LoginFiles::new();
     let login = Login::new().with_jwt_secret(files.write("secret", secret()));
     let (_, server) = demo().await;
     let server = server.login(login).build().unwrap();
@@ -273,7 +273,7 @@ fn near_token() -> impl Strategy<Value = String> {
 #[test]
 fn no_text_is_a_token_by_accident_and_none_is_a_panic() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let jwts = runtime.block_on(Jwts::new(|login| login, NOW));
+    let jwts = runtime.block_on(JwtServer::new(|login| login, NOW));
     let config = ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(token in near_token())| {
         let header = bearer(&token);

@@ -12,14 +12,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-use super::{Files, Running, demo, get, read_to_end, session, token_of_u1};
+use super::{LoginFiles, LoopbackServer, demo, get, read_to_end, session, token_of_u1};
 
 const SHORT: Duration = Duration::from_millis(300);
 
-async fn start(limits: ServerLimits) -> Running {
+async fn start(limits: ServerLimits) -> LoopbackServer {
     let (store, server) = demo().await;
     session(&store, "u1", "s-1").await;
-    Running::start(server.limits(limits).build().unwrap()).await
+    LoopbackServer::start(server.limits(limits).build().unwrap()).await
 }
 
 fn status(answer: &str) -> &str {
@@ -123,7 +123,7 @@ async fn who_has_said_all_still_gets_the_answer() {
             Ok(Event::new("slow").with_invocation_id(context.invocation_id()).with_content("Hello."))
         })
     });
-    let server = Running::start(Server::builder(store).app("demo", slow).build().unwrap()).await;
+    let server = LoopbackServer::start(Server::builder(store).app("demo", slow).build().unwrap()).await;
     let body = r#"{"appName":"demo","userId":"u1","sessionId":"s-1","newMessage":{"parts":[{"text":"x"}]}}"#;
     let length = body.len();
     let head =
@@ -143,7 +143,7 @@ async fn who_takes_nothing_is_left() {
     let config = CreateSessionConfig::default().with_session_id("s-1").with_state(state);
     store.sessions.create_session("demo", "u1", config).await.unwrap();
     let limits = ServerLimits::default().with_stall_time(SHORT);
-    let server = Running::start(server.limits(limits).build().unwrap()).await;
+    let server = LoopbackServer::start(server.limits(limits).build().unwrap()).await;
     let mut stream = server.connect().await;
     let ask = "GET /apps/demo/users/u1/sessions/s-1 HTTP/1.1\r\nhost: localhost\r\n\r\n";
     stream.write_all(ask.repeat(16).as_bytes()).await.unwrap();
@@ -223,7 +223,7 @@ async fn connections_beyond_the_limit_wait_a_little_for_those_at_work() {
 
 #[tokio::test]
 async fn who_asks_too_often_is_told_when_to_come_back() {
-    let files = Files::new();
+    let files = LoginFiles::new();
     let (login, token) = token_of_u1(&files, &[Right::Read]);
     let limits = ServerLimits::default().with_rate(RateLimit::per_second(NonZeroU32::MIN));
     let (_, server) = demo().await;

@@ -36,13 +36,13 @@ use tower::ServiceExt;
 
 /// An answer, read whole.
 #[derive(Debug)]
-struct Answer {
+struct TextAnswer {
     status: u16,
     headers: HeaderMap,
     text: String,
 }
 
-impl Answer {
+impl TextAnswer {
     fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_default()
     }
@@ -53,7 +53,7 @@ impl Answer {
 }
 
 /// Sends one request to a router.
-async fn send(router: &Router, method: Method, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+async fn send(router: &Router, method: Method, path: &str, headers: &[(&str, &str)], body: &str) -> TextAnswer {
     let mut request = Request::builder().method(method).uri(path);
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -61,10 +61,10 @@ async fn send(router: &Router, method: Method, path: &str, headers: &[(&str, &st
     let response = router.clone().oneshot(request.body(Body::from(body.to_owned())).unwrap()).await.unwrap();
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     let bytes = response.into_body().collect().await.unwrap().to_bytes();
-    Answer { status, headers, text: String::from_utf8(bytes.to_vec()).unwrap() }
+    TextAnswer { status, headers, text: String::from_utf8(bytes.to_vec()).unwrap() }
 }
 
-async fn get(router: &Router, path: &str, headers: &[(&str, &str)]) -> Answer {
+async fn get(router: &Router, path: &str, headers: &[(&str, &str)]) -> TextAnswer {
     send(router, Method::GET, path, headers, "").await
 }
 
@@ -82,11 +82,11 @@ async fn demo() -> (Store, ServerBuilder) {
 }
 
 /// A folder with the files of a login.
-struct Files {
+struct LoginFiles {
     folder: TempDir,
 }
 
-impl Files {
+impl LoginFiles {
     fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
@@ -104,7 +104,7 @@ fn bearer(token: &str) -> String {
 }
 
 /// Makes a token for the user `u1` of `demo`. Returns the login that accepts it, and the header with it.
-fn token_of_u1(files: &Files, rights: &[Right]) -> (Login, String) {
+fn token_of_u1(files: &LoginFiles, rights: &[Right]) -> (Login, String) {
     let token = NewToken::new("u1").with_app("demo").with_user("u1").with_rights(rights.to_vec()).make().unwrap();
     let path = files.write("tokens.toml", token.entry());
     (Login::new().with_tokens(path), bearer(token.secret()))
@@ -125,13 +125,13 @@ impl Environment for At {
 }
 
 /// A server that listens on loopback.
-struct Running {
+struct LoopbackServer {
     address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     ended: JoinHandle<scratchbook::Result<()>>,
 }
 
-impl Running {
+impl LoopbackServer {
     async fn start(server: Server) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

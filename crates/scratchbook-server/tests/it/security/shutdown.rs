@@ -7,12 +7,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-use super::{Running, demo, read_to_end, session};
+use super::{LoopbackServer, demo, read_to_end, session};
 
 #[tokio::test]
 async fn what_was_begun_is_finished_and_nothing_is_taken() {
     let (_, server) = demo().await;
-    let mut running = Running::start(server.build().unwrap()).await;
+    let mut running = LoopbackServer::start(server.build().unwrap()).await;
     let mut idle = running.connect().await;
     idle.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     let mut part = [0; 1024];
@@ -39,7 +39,7 @@ async fn what_was_begun_is_finished_and_nothing_is_taken() {
 async fn who_does_not_finish_is_cut_off() {
     let (_, server) = demo().await;
     let limits = ServerLimits::default().with_shutdown_time(Duration::from_millis(100));
-    let mut running = Running::start(server.limits(limits).build().unwrap()).await;
+    let mut running = LoopbackServer::start(server.limits(limits).build().unwrap()).await;
     let mut begun = running.connect().await;
     begun.write_all(b"POST /nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4\r\n\r\nab").await.unwrap();
     sleep(Duration::from_millis(100)).await;
@@ -53,7 +53,7 @@ async fn who_does_not_finish_is_cut_off() {
 async fn who_follows_is_let_go_between_two_frames() {
     let (store, server) = demo().await;
     session(&store, "u1", "s-1").await;
-    let mut running = Running::start(server.build().unwrap()).await;
+    let mut running = LoopbackServer::start(server.build().unwrap()).await;
     let mut watcher = running.connect().await;
     let watch = "GET /v1/apps/demo/users/u1/watch?from=beginning HTTP/1.1\r\nhost: localhost\r\n\r\n";
     watcher.write_all(watch.as_bytes()).await.unwrap();

@@ -13,7 +13,7 @@ use scratchbook_server::{Login, NewToken, Right, Server, ServerLimits};
 use tokio::time::{sleep, timeout};
 use tower::ServiceExt;
 
-use super::{Files, bearer, demo, session, token_of_u1};
+use super::{LoginFiles, bearer, demo, session, token_of_u1};
 
 /// Sends a request, and returns the status and the stream of the answer.
 async fn follow(router: &Router, request: Request<Body>) -> (u16, BodyDataStream) {
@@ -58,7 +58,7 @@ async fn every_stream_ends_when_its_token_is_taken_back() {
         ]
     };
     for n in 0..3 {
-        let files = Files::new();
+        let files = LoginFiles::new();
         let (login, token) = token_of_u1(&files, &[Right::Read, Right::Write]);
         let server = talking(login).await;
         let request = requests(&token).into_iter().nth(n).unwrap();
@@ -76,7 +76,7 @@ async fn every_stream_ends_when_its_token_is_taken_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_download_breaks_off_when_its_token_is_taken_back() {
-    let files = Files::new();
+    let files = LoginFiles::new();
     let (store, server) = demo().await;
     session(&store, "u1", "s-1").await;
     let key = SessionKey::new("demo", "u1", "s-1").unwrap();
@@ -102,7 +102,7 @@ async fn a_download_breaks_off_when_its_token_is_taken_back() {
 
 #[tokio::test]
 async fn a_login_follows_as_many_streams_as_it_may_for_each_user() {
-    let files = Files::new();
+    let files = LoginFiles::new();
     let (store, server) = demo().await;
     session(&store, "u1", "s-1").await;
     let backend = NewToken::new("backend").with_app("demo").with_rights([Right::Read]).make().unwrap();
@@ -126,7 +126,7 @@ async fn a_login_follows_as_many_streams_as_it_may_for_each_user() {
 
 #[tokio::test]
 async fn the_login_with_the_most_streams_gives_one_up_for_another() {
-    let files = Files::new();
+    let files = LoginFiles::new();
     let (_, server) = demo().await;
     let tokens = ["one", "other"].map(|name| NewToken::new(name).with_rights([Right::Read]).make().unwrap());
     let entries = tokens.each_ref().map(|token| token.entry()).join("\n");

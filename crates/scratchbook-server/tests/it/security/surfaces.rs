@@ -2,7 +2,7 @@
 
 use scratchbook_server::Surface;
 
-use super::{Files, demo, get, token_of_u1};
+use super::{LoginFiles, demo, get, token_of_u1};
 
 const ADK: &str = "/apps/demo/users/u1/sessions";
 const V1: &str = "/v1/apps/demo/users/u1/sessions";
@@ -63,7 +63,7 @@ async fn the_document_has_the_paths_of_what_is_served_and_no_others() {
 
 #[tokio::test]
 async fn who_has_no_token_is_told_no_more_of_it() {
-    let (files, (_, server)) = (Files::new(), demo().await);
+    let (files, (_, server)) = (LoginFiles::new(), demo().await);
     let (login, token) = token_of_u1(&files, &[]);
     let router = server.login(login).surfaces([Surface::Adk]).build().unwrap().router();
     for headers in [&[][..], &[("authorization", token.as_str())]] {
@@ -76,7 +76,7 @@ async fn who_has_no_token_is_told_no_more_of_it() {
 async fn a_server_serves_something_and_the_dev_interface_what_it_speaks_to() {
     let (_, server) = demo().await;
     assert!(server.surfaces([]).build().unwrap_err().to_string().contains("no surface"));
-    let files = Files::new();
+    let files = LoginFiles::new();
     files.write("index.html", "<html></html>");
     let (_, server) = demo().await;
     let refused = server.dev_ui(files.folder.path()).surfaces([Surface::V1]).build().unwrap_err();

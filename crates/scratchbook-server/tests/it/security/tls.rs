@@ -15,7 +15,7 @@ use scratchbook_server::Tls;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsConnector;
 
-use super::{Files, Running, demo, get};
+use super::{LoginFiles, LoopbackServer, demo, get};
 
 /// A certificate for `localhost` in two files.
 struct Certificate {
@@ -25,7 +25,7 @@ struct Certificate {
 }
 
 impl Certificate {
-    fn new(files: &Files) -> Self {
+    fn new(files: &LoginFiles) -> Self {
         let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let certificate = files.write("tls.crt", cert.pem());
         let key = files.write("tls.key", signing_key.serialize_pem());
@@ -39,7 +39,7 @@ impl Certificate {
 
 /// Requests `/health` as a client that trusts this certificate.
 async fn health(
-    running: &Running,
+    running: &LoopbackServer,
     trusted: &CertificateDer<'static>,
     version: &'static SupportedProtocolVersion,
 ) -> std::io::Result<String> {
@@ -61,10 +61,10 @@ async fn health(
 
 #[tokio::test]
 async fn tls_is_spoken_in_its_two_versions_and_nothing_else() {
-    let files = Files::new();
+    let files = LoginFiles::new();
     let certificate = Certificate::new(&files);
     let (_, server) = demo().await;
-    let running = Running::start(server.tls(certificate.tls()).build().unwrap()).await;
+    let running = LoopbackServer::start(server.tls(certificate.tls()).build().unwrap()).await;
     // A client that does not continue its handshake does not delay others.
     let _silent = running.connect().await;
     for version in [&TLS12, &TLS13] {
@@ -73,16 +73,16 @@ async fn tls_is_spoken_in_its_two_versions_and_nothing_else() {
     }
     let plain = running.exchange(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
     assert!(!plain.contains("HTTP"), "{plain}");
-    let stranger = Certificate::new(&Files::new());
+    let stranger = Certificate::new(&LoginFiles::new());
     assert!(health(&running, &stranger.der, &TLS13).await.is_err());
 }
 
 #[tokio::test]
 async fn a_new_certificate_counts_without_a_restart() {
-    let files = Files::new();
+    let files = LoginFiles::new();
     let first = Certificate::new(&files);
     let (_, server) = demo().await;
-    let running = Running::start(server.tls(first.tls()).build().unwrap()).await;
+    let running = LoopbackServer::start(server.tls(first.tls()).build().unwrap()).await;
     health(&running, &first.der, &TLS13).await.unwrap();
     let second = Certificate::new(&files);
     tokio::time::sleep(Duration::from_millis(1100)).await;
@@ -95,7 +95,7 @@ async fn a_new_certificate_counts_without_a_restart() {
 
 #[tokio::test]
 async fn files_that_are_wrong_are_refused_with_the_reason() {
-    let (files, others) = (Files::new(), Files::new());
+    let (files, others) = (LoginFiles::new(), LoginFiles::new());
     let (own, other) = (Certificate::new(&files), Certificate::new(&others));
     let (empty, text) = (files.write("empty", ""), files.write("text", "not PEM"));
     let broken = files.write("broken", "-----BEGIN PRIVATE KEY-----\n?secret?\n-----END PRIVATE KEY-----\n");
@@ -120,7 +120,7 @@ async fn files_that_are_wrong_are_refused_with_the_reason() {
 
 #[tokio::test]
 async fn the_own_origin_is_that_of_tls() {
-    let files = Files::new();
+    let files = LoginFiles::new();
     let (_, server) = demo().await;
     let router = server.tls(Certificate::new(&files).tls()).build().unwrap().router();
     for (origin, status) in [("https://localhost:8000", 200), ("http://localhost:8000", 403)] {

@@ -10,11 +10,11 @@ use scratchbook::ErrorKind;
 use scratchbook_server::{Login, NewToken, Right, Server};
 use tower::ServiceExt;
 
-use super::{At, Files, bearer, demo, get, send, session, shared, token_of_u1};
+use super::{At, LoginFiles, bearer, demo, get, send, session, shared, token_of_u1};
 
 #[tokio::test]
 async fn without_a_token_nothing_but_health_answers() {
-    let files = Files::new();
+    let files = LoginFiles::new();
     let (store, server) = demo().await;
     session(&store, "u1", "s-1").await;
     let router = server.login(token_of_u1(&files, &[Right::Read]).0).build().unwrap().router();
@@ -32,7 +32,7 @@ async fn without_a_token_nothing_but_health_answers() {
 
 #[tokio::test]
 async fn a_token_opens_what_is_its_own() {
-    let files = Files::new();
+    let files = LoginFiles::new();
     let (store, server) = demo().await;
     session(&store, "u1", "s-1").await;
     session(&store, "u2", "s-2").await;
@@ -46,7 +46,7 @@ async fn a_token_opens_what_is_its_own() {
 
 #[tokio::test]
 async fn what_is_no_token_is_refused() {
-    let files = Files::new();
+    let files = LoginFiles::new();
     let (_, server) = demo().await;
     let (login, token) = token_of_u1(&files, &[Right::Read]);
     let router = server.login(login).build().unwrap().router();
@@ -77,7 +77,7 @@ async fn what_is_no_token_is_refused() {
 
 #[tokio::test]
 async fn a_token_ends_when_it_expires() {
-    let files = Files::new();
+    let files = LoginFiles::new();
     let token = NewToken::new("short").with_expires("2027-01-31T12:00:00+01:00".parse().unwrap()).make().unwrap();
     let path = files.write("tokens.toml", token.entry());
     let at = "2027-01-31T11:00:00Z".parse::<jiff::Timestamp>().unwrap().as_second() as f64;
@@ -92,7 +92,7 @@ async fn a_token_ends_when_it_expires() {
 
 #[tokio::test]
 async fn a_token_taken_from_the_file_opens_nothing_any_more() {
-    let files = Files::new();
+    let files = LoginFiles::new();
     let (_, server) = demo().await;
     let (login, token) = token_of_u1(&files, &[Right::Read]);
     let server = server.login(login).build().unwrap();
@@ -111,7 +111,7 @@ async fn a_token_taken_from_the_file_opens_nothing_any_more() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_ends_when_its_token_is_taken_back() {
-    let files = Files::new();
+    let files = LoginFiles::new();
     let (store, server) = demo().await;
     session(&store, "u1", "s-1").await;
     let (login, token) = token_of_u1(&files, &[Right::Read]);
@@ -130,7 +130,7 @@ async fn a_watch_ends_when_its_token_is_taken_back() {
 
 #[tokio::test]
 async fn a_file_that_cannot_be_used_leaves_what_was() {
-    let files = Files::new();
+    let files = LoginFiles::new();
     let (_, server) = demo().await;
     let (login, token) = token_of_u1(&files, &[Right::Read]);
     let server = server.login(login).build().unwrap();
@@ -155,7 +155,7 @@ async fn a_file_of_tokens_that_is_wrong_is_refused_with_the_reason() {
         (format!("{0}{0}", format!("[[token]]\nname = \"a\"\nsha256 = \"{hash}\"\nrights = []\n")), "two tokens 'a'"),
     ];
     for (text, reason) in cases {
-        let files = Files::new();
+        let files = LoginFiles::new();
         let (_, server) = demo().await;
         let error = server.login(Login::new().with_tokens(files.write("t.toml", &text))).build().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
@@ -175,7 +175,7 @@ async fn a_new_token_is_random_and_its_entry_is_read_back() {
 
     let odd = NewToken::new("it's \"odd\" \\ \u{1f600}").with_app("a\"b").with_user("\\").with_rights(Right::ALL);
     let odd = odd.make().unwrap();
-    let files = Files::new();
+    let files = LoginFiles::new();
     let (_, server) = demo().await;
     let login = Login::new().with_tokens(files.write("tokens.toml", odd.entry()));
     let router = server.login(login).build().unwrap().router();
@@ -186,7 +186,7 @@ async fn a_new_token_is_random_and_its_entry_is_read_back() {
 
 #[tokio::test]
 async fn without_a_login_only_this_machine_is_served() {
-    let files = Files::new();
+    let files = LoginFiles::new();
     let (_, open) = demo().await;
     let (_, closed) = demo().await;
     let (open, closed) = (open.build().unwrap(), closed.login(token_of_u1(&files, &[]).0).build().unwrap());

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::support::{Api, S1, server_builder};
 
 /// A server that requires a login, and some tokens.
-struct Guarded {
+struct GuardedApi {
     api: Api,
     admin: String,
     alice: String,
@@ -16,7 +16,7 @@ struct Guarded {
     _folder: tempfile::TempDir,
 }
 
-impl Guarded {
+impl GuardedApi {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let token = |name: &str, user: Option<&str>, rights: &[Right]| {
@@ -54,7 +54,7 @@ impl Guarded {
 
 #[tokio::test]
 async fn every_route_of_another_user_or_of_the_whole_app_is_not_there() {
-    let guarded = Guarded::new().await;
+    let guarded = GuardedApi::new().await;
     let document = guarded.send(&guarded.alice, "GET", "/openapi.json", None).await.1;
     let mut count = 0;
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -83,7 +83,7 @@ async fn every_route_of_another_user_or_of_the_whole_app_is_not_there() {
 
 #[tokio::test]
 async fn keys_of_the_app_take_the_right_for_them_whatever_the_way() {
-    let guarded = Guarded::new().await;
+    let guarded = GuardedApi::new().await;
     let delta = json!({"app:open": true, "k": 2});
     let operations = json!({"app:sold": [{"increment": 1}]});
     let event = json!({"author": "agent", "actions": {"stateDelta": delta}});
@@ -108,7 +108,7 @@ async fn keys_of_the_app_take_the_right_for_them_whatever_the_way() {
 
 #[tokio::test]
 async fn what_is_for_admins_takes_that_right() {
-    let guarded = Guarded::new().await;
+    let guarded = GuardedApi::new().await;
     let alice = "/v1/apps/shop/users/alice";
     for (method, path) in [
         ("POST", format!("{S1}/prune")),
@@ -129,7 +129,7 @@ async fn what_is_for_admins_takes_that_right() {
 
 #[tokio::test]
 async fn who_else_writes_the_app_s_keys_is_not_told() {
-    let guarded = Guarded::new().await;
+    let guarded = GuardedApi::new().await;
     let of_bob = "/v1/apps/shop/users/bob/sessions/s1";
     let event = json!({"id": "secret-id", "author": "agent", "actions": {"stateDelta": {"app:open": true}}});
     guarded.send(&guarded.admin, "POST", &format!("{of_bob}/events"), Some(json!({ "event": event }))).await;
@@ -154,7 +154,7 @@ async fn who_else_writes_the_app_s_keys_is_not_told() {
 
 #[tokio::test]
 async fn a_conflict_shows_values_to_who_may_read() {
-    let guarded = Guarded::new().await;
+    let guarded = GuardedApi::new().await;
     let body = json!({"event": {"author": "a"}, "operations": {"k": [{"expect": 5}]}});
     let events = format!("{S1}/events");
     let (status, answer) = guarded.send(&guarded.alice, "POST", &events, Some(body.clone())).await;

@@ -29,11 +29,11 @@ async fn schemathesis_finds_no_answer_that_is_not_in_the_document() {
     let serving = tokio::spawn(server(&api.store).run(listener, std::future::pending()));
     let in_full = std::env::var(CASES).ok();
     let phases = if in_full.is_some() { "examples,coverage,fuzzing" } else { "examples,fuzzing" };
-    run(schemathesis(&url, in_full.as_deref().unwrap_or("5"), phases, Names::There)).await;
+    run(schemathesis(&url, in_full.as_deref().unwrap_or("5"), phases, RequestNames::There)).await;
     // The session existed during the whole run.
     assert_eq!(api.ok("GET", S1, None).await["id"], "s1");
     if let Some(cases) = in_full {
-        run(schemathesis(&url, &cases, "fuzzing", Names::MadeUp)).await;
+        run(schemathesis(&url, &cases, "fuzzing", RequestNames::MadeUp)).await;
     }
     assert!(!serving.is_finished());
 }
@@ -47,15 +47,15 @@ async fn run(mut command: Command) {
 
 /// Which names the requests use.
 #[derive(Clone, Copy, PartialEq)]
-enum Names {
+enum RequestNames {
     There,
     MadeUp,
 }
 
-fn schemathesis(url: &str, cases: &str, phases: &str, names: Names) -> Command {
+fn schemathesis(url: &str, cases: &str, phases: &str, names: RequestNames) -> Command {
     let mut command = Command::new(python());
     command.args(["-m", "schemathesis.cli"]);
-    if names == Names::There {
+    if names == RequestNames::There {
         command.arg("--config-file").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schemathesis.toml"));
     }
     // A watch has no end, and a run whose model has no more answers is a failure of the agent.

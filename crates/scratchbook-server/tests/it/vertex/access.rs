@@ -15,13 +15,13 @@ use tower::ServiceExt;
 use super::{at, ids};
 
 /// A server with a named token for each kind: for everything, for a user, for another app, and one that may only write.
-struct World {
+struct AccessServer {
     router: Router,
     tokens: Vec<(&'static str, String)>,
     _folder: TempDir,
 }
 
-impl World {
+impl AccessServer {
     async fn new() -> Self {
         let store = connect("memory:").await.unwrap();
         for (user, id) in [("u1", "s-1"), ("u2", "s-2"), ("u2", "both"), ("u1", "both")] {
@@ -68,7 +68,7 @@ fn status(answer: &Value) -> &str {
 
 #[tokio::test]
 async fn a_token_comes_as_a_bearer_or_as_a_key() {
-    let world = World::new().await;
+    let world = AccessServer::new().await;
     let secret = &world.tokens[0].1;
     let get = async |headers: &[(&str, String)]| send(&world.router, "GET", &at("/s-1"), headers, "").await;
     let (bearer, key) = (("authorization", format!("Bearer {secret}")), ("x-goog-api-key", secret.clone()));
@@ -101,7 +101,7 @@ async fn a_token_comes_as_a_bearer_or_as_a_key() {
 
 #[tokio::test]
 async fn a_caller_of_one_user_sees_that_users_sessions_as_if_there_were_no_others() {
-    let world = World::new().await;
+    let world = AccessServer::new().await;
     let listed = async |token: &str, query: &str| {
         let (code, answer) = world.send(token, "GET", &at(query), None).await;
         assert_eq!(code, 200, "{answer}");
@@ -137,7 +137,7 @@ async fn a_caller_of_one_user_sees_that_users_sessions_as_if_there_were_no_other
 
 #[tokio::test]
 async fn who_may_only_write_is_told_names_and_no_values() {
-    let world = World::new().await;
+    let world = AccessServer::new().await;
     for (method, path) in [("GET", "/s-1"), ("GET", ""), ("GET", "/s-1/events"), ("GET", "/s-1/operations/1")] {
         let (code, answer) = world.send("writer", method, &at(path), None).await;
         assert_eq!((code, status(&answer)), (403, "PERMISSION_DENIED"), "{path}: {answer}");

@@ -22,9 +22,9 @@ use tempfile::TempDir;
 use crate::runner::own_instruction;
 
 /// A folder with files in it.
-struct Files(TempDir);
+struct FilesFolder(TempDir);
 
-impl Files {
+impl FilesFolder {
     fn new(files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {
@@ -44,8 +44,8 @@ impl Files {
     }
 }
 
-fn root(text: &str) -> Files {
-    Files::new(&[("root_agent.yaml", text)])
+fn root(text: &str) -> FilesFolder {
+    FilesFolder::new(&[("root_agent.yaml", text)])
 }
 
 /// Returns the error with which the agent in a file is refused.
@@ -95,7 +95,7 @@ async fn an_agent_from_a_file_runs_with_its_tools_and_writes_its_output_key() {
 
 #[tokio::test]
 async fn workflow_agents_run_the_agents_in_other_files_and_in_code() {
-    let files = Files::new(&[
+    let files = FilesFolder::new(&[
         (
             "root_agent.yaml",
             "agent_class: SequentialAgent\nname: both\nsub_agents:\n  - config_path: parts/first.yaml\n  - code: library.custom\n",
@@ -121,7 +121,7 @@ async fn what_shapes_requests_comes_from_the_file() {
         LlmResponse::call("transfer_to_agent", json!({"agent_name": "below"})),
         LlmResponse::text("Done."),
     ]);
-    let files = Files::new(&[
+    let files = FilesFolder::new(&[
         (
             "root_agent.yaml",
             "name: above\nmodel: recorded\nstatic_instruction: Always the same.\ninstruction: Now this.\n\
@@ -195,7 +195,7 @@ fn no_file_leads_out_of_the_folder_of_the_file_that_names_it() {
 
 #[test]
 fn a_model_is_inherited_from_the_agent_above_or_is_the_default() {
-    let files = Files::new(&[
+    let files = FilesFolder::new(&[
         ("root_agent.yaml", "name: above\nmodel: echo\nsub_agents:\n  - config_path: below.yaml\n"),
         ("below.yaml", "name: below\n"),
     ]);
@@ -207,7 +207,7 @@ fn a_model_is_inherited_from_the_agent_above_or_is_the_default() {
 
 #[test]
 fn one_model_may_answer_for_all_whatever_files_name() {
-    let files = Files::new(&[
+    let files = FilesFolder::new(&[
         ("root_agent.yaml", "name: above\nmodel: gemini-2.5-flash\nsub_agents:\n  - config_path: below.yaml\n"),
         ("below.yaml", "name: below\nmodel: gpt-5\n"),
     ]);
@@ -234,27 +234,27 @@ fn models_come_from_a_function_where_none_was_added_by_that_name() {
 
 #[test]
 fn each_folder_with_a_root_agent_is_an_app() {
-    let files = Files::new(&[
+    let files = FilesFolder::new(&[
         ("b-app/root_agent.yaml", "name: b\nmodel: echo"),
         ("a_app/root_agent.yaml", "name: a\nmodel: echo"),
         ("notes/readme.txt", "no app"),
     ]);
-    let names = |files: &Files| {
+    let names = |files: &FilesFolder| {
         load_agents(files.0.path(), &catalog()).map(|apps| apps.into_iter().map(|app| app.0).collect::<Vec<_>>())
     };
     assert_eq!(names(&files).unwrap(), ["a_app", "b-app"]);
     let single = load_agents(&files.0.path().join("a_app"), &catalog()).unwrap();
     assert_eq!(single[0].0, "a_app");
-    assert_eq!(names(&Files::new(&[])).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(names(&FilesFolder::new(&[])).unwrap_err().kind(), ErrorKind::NotFound);
     for folder in ["1st", "with space", "user"] {
-        let files = Files::new(&[(&format!("{folder}/root_agent.yaml"), "name: a\nmodel: echo")]);
+        let files = FilesFolder::new(&[(&format!("{folder}/root_agent.yaml"), "name: a\nmodel: echo")]);
         assert_eq!(names(&files).unwrap_err().kind(), ErrorKind::InvalidArgument, "{folder}");
     }
 }
 
 #[test]
 fn agents_in_python_are_named_where_there_is_no_other() {
-    let files = Files::new(&[("a/agent.py", "root_agent = None"), ("b/agent.py", "root_agent = None")]);
+    let files = FilesFolder::new(&[("a/agent.py", "root_agent = None"), ("b/agent.py", "root_agent = None")]);
     let said = load_agents(files.0.path(), &catalog()).unwrap_err().to_string();
     for folder in ["a", "b"] {
         let folder = files.0.path().join(folder);
@@ -392,7 +392,7 @@ tools:
   args: {agent: {code: in_code}}
 ";
     let checker = "name: fact_checker\ndescription: Checks facts.\ntools:\n- name: google_search\n";
-    let files = Files::new(&[("root_agent.yaml", text), ("fact_checker.yaml", checker)]);
+    let files = FilesFolder::new(&[("root_agent.yaml", text), ("fact_checker.yaml", checker)]);
     let in_code = LlmAgent::builder("in_code").model(ScriptedLlm::new(["Hello."])).build().unwrap();
     let agent = load_agent(&files.root(), &catalog().agent("in_code", in_code)).unwrap();
     let tools = agent.as_llm_agent().unwrap().tools();

@@ -20,9 +20,9 @@ pub(super) fn file(folder: &str) -> PathBuf {
 
 /// A model with a name, which is never asked.
 #[derive(Debug)]
-struct Named(String);
+struct NamedModel(String);
 
-impl Llm for Named {
+impl Llm for NamedModel {
     fn name(&self) -> &str {
         &self.0
     }
@@ -34,9 +34,16 @@ impl Llm for Named {
 
 /// A catalog with every model and, if this build has them, MCP servers.
 pub(super) fn catalog() -> AgentCatalog {
-    let catalog = AgentCatalog::new().models_from(|name| Ok(Some(Arc::new(Named(name.to_owned())) as Arc<dyn Llm>)));
-    #[cfg(feature = "mcp")]
-    let catalog = scratchbook::mcp::mcp_toolset_class(catalog, scratchbook::mcp::McpConfigPolicy::AllowStdio);
+    with_mcp(AgentCatalog::new().models_from(|name| Ok(Some(Arc::new(NamedModel(name.to_owned())) as Arc<dyn Llm>))))
+}
+
+#[cfg(feature = "mcp")]
+fn with_mcp(catalog: AgentCatalog) -> AgentCatalog {
+    scratchbook::mcp::mcp_toolset_class(catalog, scratchbook::mcp::McpConfigPolicy::AllowStdio)
+}
+
+#[cfg(not(feature = "mcp"))]
+fn with_mcp(catalog: AgentCatalog) -> AgentCatalog {
     catalog
 }
 

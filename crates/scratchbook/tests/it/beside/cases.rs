@@ -46,11 +46,11 @@ pub(super) fn runs_agent_beside(value: &Value) -> bool {
 }
 
 pub(super) fn case(seed: u64) -> Value {
-    let mut cases = Cases { dice: Dice::new(seed), agents: 0, writes: 0 };
-    let mut place = Place {
+    let mut cases = CaseGenerator { dice: Dice::new(seed), agents: 0, writes: 0 };
+    let mut place = AgentPosition {
         reads: ["k1", "k2", "user:u", "app:a", "temp:t"].map(str::to_owned).to_vec(),
         writes: ["k1", "k2", "user:u", "app:a", "temp:t"].map(str::to_owned).to_vec(),
-        ..Place::default()
+        ..AgentPosition::default()
     };
     let agent = cases.agent(&mut place);
     let answers = agent["kind"] == "llm" && !agent.to_string().contains(r#""parallel""#);
@@ -69,7 +69,7 @@ pub(super) fn case(seed: u64) -> Value {
 
 /// The place of an agent in the tree.
 #[derive(Clone, Default)]
-struct Place {
+struct AgentPosition {
     depth: u64,
     /// The keys that the agent can read and write. If other agents run in parallel, these are only its own keys.
     reads: Vec<String>,
@@ -84,14 +84,14 @@ struct Place {
     is_tool: bool,
 }
 
-struct Cases {
+struct CaseGenerator {
     dice: Dice,
     agents: u64,
     writes: u64,
 }
 
-impl Cases {
-    fn agent(&mut self, place: &mut Place) -> Value {
+impl CaseGenerator {
+    fn agent(&mut self, place: &mut AgentPosition) -> Value {
         self.agents += 1;
         let name = format!("a{}", self.agents);
         let kinds = match place.depth {
@@ -106,7 +106,7 @@ impl Cases {
             "parallel" => self.parallel(&name, place),
             kind => {
                 let count = 1 + self.dice.roll(3);
-                let mut within = Place { depth: place.depth + 1, above: Vec::new(), ..place.clone() };
+                let mut within = AgentPosition { depth: place.depth + 1, above: Vec::new(), ..place.clone() };
                 let below: Vec<_> = (0..count).map(|_| self.agent(&mut within)).collect();
                 place.reads = within.reads;
                 let mut agent = json!({"kind": kind, "name": name, "sub_agents": below});
@@ -120,7 +120,7 @@ impl Cases {
     }
 
     /// Callbacks around the turn of a workflow agent.
-    fn around(&mut self, agent: &mut Value, place: &Place) {
+    fn around(&mut self, agent: &mut Value, place: &AgentPosition) {
         for kind in ["before_agent", "after_agent"] {
             if self.dice.one_in(6) {
                 agent["callbacks"][kind] = self.callbacks(kind, agent["name"].as_str().unwrap(), place, false);
@@ -128,14 +128,14 @@ impl Cases {
         }
     }
 
-    fn parallel(&mut self, name: &str, place: &mut Place) -> Value {
+    fn parallel(&mut self, name: &str, place: &mut AgentPosition) -> Value {
         let count = 1 + self.dice.roll(3);
         let outer = place.clone();
         let below: Vec<_> = (0..count)
             .map(|child| {
                 let own = ["", "user:", "temp:"].map(|scope| format!("{scope}{name}_{child}"));
                 let mut within =
-                    Place { depth: outer.depth + 1, above: Vec::new(), is_parallel: true, ..outer.clone() };
+                    AgentPosition { depth: outer.depth + 1, above: Vec::new(), is_parallel: true, ..outer.clone() };
                 within.reads.extend(own.clone());
                 within.writes = own.to_vec();
                 place.reads.extend(own);
@@ -148,14 +148,14 @@ impl Cases {
     }
 
     /// Makes agents; the first of them ends the others while they wait for their models.
-    fn cancelling(&mut self, name: &str, place: &Place) -> Value {
+    fn cancelling(&mut self, name: &str, place: &AgentPosition) -> Value {
         let quick = format!("{name}_quick");
         let lost = format!("{name}_lost");
         let slow = json!({
             "kind": "llm", "name": format!("{name}_slow"), "script": [], "pause": 3000,
             "callbacks": {"before_model": [{"set": {lost: "cancelled"}}]},
         });
-        let own = Place { writes: vec![format!("{name}_k")], ..place.clone() };
+        let own = AgentPosition { writes: vec![format!("{name}_k")], ..place.clone() };
         let mut ends = self.write(&own);
         ends["escalate"] = json!(true);
         let quick = json!({"kind": "llm", "name": quick, "pause": 40, "script": [{"calls": [["act", ends.clone()]]},
@@ -164,9 +164,9 @@ impl Cases {
     }
 
     /// Makes a root that hands over to agents that run in parallel and to an agent that follows them.
-    fn followed(&mut self, name: &str, place: &mut Place) -> Value {
+    fn followed(&mut self, name: &str, place: &mut AgentPosition) -> Value {
         let all = format!("{name}_all");
-        let mut within = Place { depth: 2, is_handed: true, ..place.clone() };
+        let mut within = AgentPosition { depth: 2, is_handed: true, ..place.clone() };
         let parallel = self.parallel(&format!("{name}_parallel"), &mut within);
         let next = self.llm(&format!("{name}_next"), &mut within);
         let sequence = json!({"kind": "sequential", "name": all, "sub_agents": [parallel, next]});
@@ -174,7 +174,7 @@ impl Cases {
             "sub_agents": [sequence]})
     }
 
-    fn llm(&mut self, name: &str, place: &mut Place) -> Value {
+    fn llm(&mut self, name: &str, place: &mut AgentPosition) -> Value {
         let mut below = Vec::new();
         let mut targets = place.above.clone();
         if place.depth < 2 && self.dice.one_in(2) {
@@ -182,7 +182,7 @@ impl Cases {
                 let above: Vec<_> = std::iter::once(name.to_owned())
                     .chain(below.iter().map(|agent: &Value| agent["name"].as_str().unwrap().to_owned()))
                     .collect();
-                let mut within = Place { depth: place.depth + 1, above, is_handed: true, ..place.clone() };
+                let mut within = AgentPosition { depth: place.depth + 1, above, is_handed: true, ..place.clone() };
                 below.push(self.agent(&mut within));
                 targets.push(below.last().unwrap()["name"].as_str().unwrap().to_owned());
             }
@@ -249,13 +249,14 @@ impl Cases {
     }
 
     /// Makes agent tools, and a separate answer with a call of each.
-    fn agent_tools(&mut self, name: &str, script: &mut Vec<Value>, place: &Place) -> Vec<Value> {
+    fn agent_tools(&mut self, name: &str, script: &mut Vec<Value>, place: &AgentPosition) -> Vec<Value> {
         if place.is_tool || !self.dice.one_in(4) {
             return Vec::new();
         }
         let tools = (0..1 + self.dice.roll(2)).map(|number| {
             let own = format!("{name}_tool{number}");
-            let mut within = Place { depth: 3, above: Vec::new(), is_tool: true, is_parallel: true, ..place.clone() };
+            let mut within =
+                AgentPosition { depth: 3, above: Vec::new(), is_tool: true, is_parallel: true, ..place.clone() };
             let agent = match self.dice.one_in(3) {
                 true => {
                     let below: Vec<_> = (0..2).map(|part| self.llm(&format!("{own}_{part}"), &mut within)).collect();
@@ -336,7 +337,7 @@ impl Cases {
         json!({"name": name, "callbacks": callbacks})
     }
 
-    fn callbacks(&mut self, kind: &str, name: &str, place: &Place, is_llm: bool) -> Value {
+    fn callbacks(&mut self, kind: &str, name: &str, place: &AgentPosition, is_llm: bool) -> Value {
         let count = 1 + self.dice.roll(2);
         let mut deeds: Vec<_> = (0..count).map(|_| self.write(place)).collect();
         let last = deeds.last_mut().unwrap();
@@ -348,7 +349,7 @@ impl Cases {
         json!(deeds)
     }
 
-    fn answer(&mut self, name: &str, targets: &[String], place: &Place) -> Value {
+    fn answer(&mut self, name: &str, targets: &[String], place: &AgentPosition) -> Value {
         self.writes += 1;
         let text = format!("{name} says {}", self.writes);
         match self.dice.roll(20) {
@@ -375,7 +376,7 @@ impl Cases {
         }
     }
 
-    fn call(&mut self, name: &str, place: &Place) -> Value {
+    fn call(&mut self, name: &str, place: &AgentPosition) -> Value {
         let mut deed = self.write(place);
         match self.dice.roll(12) {
             0 => return json!(["missing", deed]),
@@ -400,7 +401,7 @@ impl Cases {
     }
 
     /// A change of the state, or a copy of one key to another.
-    fn write(&mut self, place: &Place) -> Value {
+    fn write(&mut self, place: &AgentPosition) -> Value {
         self.writes += 1;
         let (key, source) = (self.one_of(&place.writes), self.read(place));
         let mut change = Map::new();
@@ -420,7 +421,7 @@ impl Cases {
         }
     }
 
-    fn read(&mut self, place: &Place) -> String {
+    fn read(&mut self, place: &AgentPosition) -> String {
         self.one_of(&place.reads)
     }
 

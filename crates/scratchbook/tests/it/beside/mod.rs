@@ -30,7 +30,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::requests::differences::differences;
-use traces::{NORMALISATIONS, Side};
+use traces::{NORMALISATIONS, TraceSide};
 
 /// The variable for the number of cases; `cargo xtask test full` sets more.
 const CASES: &str = "SCRATCHBOOK_ADK_CASES";
@@ -46,7 +46,8 @@ async fn random_agents_leave_the_events_and_the_state_that_google_adk_leaves() {
     let (mut unexplained, mut met, mut events) = (Vec::new(), [false; NORMALISATIONS.len()], 0);
     for ((seed, case), theirs) in (first..).zip(&cases).zip(&theirs) {
         let ours = play::play(case).await;
-        let (own, other) = (traces::trace(Side::Ours, case, &ours), traces::trace(Side::Theirs, case, theirs));
+        let (own, other) =
+            (traces::trace(TraceSide::Ours, case, &ours), traces::trace(TraceSide::Theirs, case, theirs));
         for (met, also) in met.iter_mut().zip(own.met.iter().zip(other.met)) {
             *met |= *also.0 || also.1;
         }
@@ -71,10 +72,10 @@ async fn random_agents_leave_the_events_and_the_state_that_google_adk_leaves() {
 async fn what_is_changed_in_a_trace_of_google_adk_is_found() {
     let case = cases::case(1);
     let ours = play::play(&case).await;
-    let own = traces::trace(Side::Ours, &case, &ours);
+    let own = traces::trace(TraceSide::Ours, &case, &ours);
     assert!(differences("", &own.value, &own.value).is_empty());
-    type Change = fn(&mut Value);
-    let changes: [(&str, Change); 5] = [
+    type ValueChange = fn(&mut Value);
+    let changes: [(&str, ValueChange); 5] = [
         ("author", |event| event["author"] = "somebody".into()),
         ("branch", |event| event["branch"] = "elsewhere".into()),
         ("content", |event| event["content"]["role"] = "nobody".into()),
@@ -88,7 +89,7 @@ async fn what_is_changed_in_a_trace_of_google_adk_is_found() {
         if what == "state delta" {
             other["state"]["planted"] = 1.into();
         }
-        let other = traces::trace(Side::Theirs, &case, &other);
+        let other = traces::trace(TraceSide::Theirs, &case, &other);
         assert!(!differences("", &own.value, &other.value).is_empty(), "{what}");
     }
 }

@@ -15,12 +15,10 @@ use scratchbook::{
     Agent, Content, CreateSessionConfig, Error, ErrorKind, Event, GetSessionConfig, InMemorySessionService, LlmAgent,
     Result, RunRequest, Runner, SessionService,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::plugin::Played;
-use crate::runner::own_instruction;
-
-type Args = Map<String, Value>;
+use crate::runner::{ToolArgs, own_instruction};
 
 pub(super) async fn play(case: &Value) -> Value {
     let sessions = Arc::new(InMemorySessionService::new());
@@ -112,10 +110,10 @@ fn llm_agent(spec: &Value, below: Vec<Arc<dyn Agent>>) -> Result<LlmAgent> {
         agent = agent.output_key(key);
     }
     if spec["tools"] != false {
-        let act = FunctionTool::new("act", "Acts.", |args: Args, context: ToolContext| async move {
+        let act = FunctionTool::new("act", "Acts.", |args: ToolArgs, context: ToolContext| async move {
             Ok(run_tool(args, context).await?.unwrap_or_else(|| json!({"done": true})))
         });
-        let later = FunctionTool::new("later", "Acts later.", |args: Args, context: ToolContext| async move {
+        let later = FunctionTool::new("later", "Acts later.", |args: ToolArgs, context: ToolContext| async move {
             Ok(run_tool(args, context).await?.unwrap_or(Value::Null))
         });
         agent = agent.tool(act).tool(later.long_running());
@@ -193,7 +191,7 @@ pub(super) async fn around_agent(deed: Value, context: CallbackContext) -> Resul
     Ok(act(&deed, &context).await?.map(|said| Content::model(said.as_str().unwrap())))
 }
 
-async fn run_tool(args: Args, context: ToolContext) -> Result<Option<Value>> {
+async fn run_tool(args: ToolArgs, context: ToolContext) -> Result<Option<Value>> {
     if args.get("skip") == Some(&json!(true)) {
         context.skip_summarization();
     }

@@ -8,7 +8,7 @@ use super::cases::runs_agent_beside;
 
 /// The side that a trace belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum TraceSide {
     Ours,
     Theirs,
 }
@@ -18,11 +18,11 @@ pub(super) struct Normalisation {
     /// The difference, as in `docs/adk-compatibility.md`.
     pub(super) what: &'static str,
     /// Removes the difference from the events of a turn, and returns whether it was there.
-    apply: fn(&Value, Side, &mut Turn) -> bool,
+    apply: fn(&Value, TraceSide, &mut PlayedTurn) -> bool,
 }
 
 /// A turn as it was played.
-struct Turn {
+struct PlayedTurn {
     events: Vec<Value>,
     fails: bool,
 }
@@ -40,7 +40,7 @@ pub(super) const NORMALISATIONS: [Normalisation; 5] = [
         what: "what a long-running tool wrote before it has an answer",
         apply: |_, side, turn| {
             // Nobody else writes such keys.
-            side == Side::Ours && drop_events(turn, |event| only_writes(event, "later_"))
+            side == TraceSide::Ours && drop_events(turn, |event| only_writes(event, "later_"))
         },
     },
     Normalisation {
@@ -54,7 +54,7 @@ pub(super) const NORMALISATIONS: [Normalisation; 5] = [
         what: "what a `before_agent` callback answers, of an agent with an `output_key`",
         apply: |_, side, turn| {
             let mut is_met = false;
-            for event in turn.events.iter_mut().filter(|_| side == Side::Theirs) {
+            for event in turn.events.iter_mut().filter(|_| side == TraceSide::Theirs) {
                 let text = event["content"]["parts"][0]["text"].as_str().unwrap_or_default();
                 let key = format!("said_{}", event["author"].as_str().unwrap());
                 if !text.starts_with("before_agent of") {
@@ -75,7 +75,7 @@ pub(super) const NORMALISATIONS: [Normalisation; 5] = [
     Normalisation {
         what: "the branch of agents that follow a parallel agent, below a root `LlmAgent`",
         apply: |case, side, turn| {
-            if side == Side::Ours || case["agent"]["kind"] != "llm" {
+            if side == TraceSide::Ours || case["agent"]["kind"] != "llm" {
                 return false;
             }
             let (mut branches, mut is_met) = (BTreeMap::new(), false);
@@ -119,7 +119,7 @@ fn says_nothing(event: &Value) -> bool {
     event.get("content").is_none()
 }
 
-fn drop_events(turn: &mut Turn, is_dropped: impl Fn(&Value) -> bool) -> bool {
+fn drop_events(turn: &mut PlayedTurn, is_dropped: impl Fn(&Value) -> bool) -> bool {
     let count = turn.events.len();
     turn.events.retain(|event| !is_dropped(event));
     turn.events.len() < count
@@ -132,7 +132,7 @@ pub(super) struct Trace {
     pub(super) met: [bool; NORMALISATIONS.len()],
 }
 
-pub(super) fn trace(side: Side, case: &Value, played: &Value) -> Trace {
+pub(super) fn trace(side: TraceSide, case: &Value, played: &Value) -> Trace {
     let mut met = [false; NORMALISATIONS.len()];
     let Some(turns) = played["turns"].as_array() else {
         return Trace { value: json!("refused"), events: 0, met };
@@ -144,7 +144,7 @@ pub(super) fn trace(side: Side, case: &Value, played: &Value) -> Trace {
     let (mut branches, mut kept) = (BTreeMap::<String, Vec<Value>>::new(), Vec::new());
     for (number, turn) in turns.iter().enumerate() {
         let events = events_of(turn).iter().map(|event| plain(event, number, &ids)).collect();
-        let mut turn = Turn { events, fails: turn["fails"] == true };
+        let mut turn = PlayedTurn { events, fails: turn["fails"] == true };
         for (met, normalisation) in met.iter_mut().zip(&NORMALISATIONS) {
             *met |= (normalisation.apply)(case, side, &mut turn);
         }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use scratchbook::connect;
 use scratchbook::session::{ChangeQuery, StateOwner};
 
-use super::load::Told;
+use super::load::Acknowledgements;
 use crate::database::{APP, check_whole};
 
 /// Checks a database after all writers have ended: it has what was acknowledged, with the same numbers, and nothing
 /// else; it is whole; and each write to a shared key counts once. Returns the number of its events.
-pub(super) async fn stored(uri: &str, told: &Told) -> usize {
+pub(super) async fn stored(uri: &str, told: &Acknowledgements) -> usize {
     let service = connect(uri).await.unwrap().sessions;
     let sessions = check_whole(service.as_ref(), &Default::default()).await;
     let mut stored = BTreeMap::new();
@@ -38,7 +38,7 @@ pub(super) async fn stored(uri: &str, told: &Told) -> usize {
 }
 
 /// Prints the result.
-pub(super) fn report(what: &str, told: &Told, stored: usize) {
+pub(super) fn report(what: &str, told: &Acknowledgements, stored: usize) {
     println!(
         "{what}: {} acknowledged, {stored} stored, none lost, none doubled; {:.1} s without a write; {} calls ended \
          without an answer and were made again",

@@ -8,9 +8,9 @@ use scratchbook::store::MySqlSessionService;
 use scratchbook::{CreateSessionConfig, ErrorKind, SessionService};
 use scratchbook_test_servers::{Galera, Proxy};
 
-use super::load::{Keys, Load};
+use super::load::{AppKeyLoad, WriterProcesses};
 use super::{a_while, check};
-use crate::logged::Log;
+use crate::logged::LoggedFields;
 
 /// One process per node, each behind its own balancer, which switches to another node if the process's node dies.
 struct Balanced {
@@ -68,7 +68,7 @@ async fn lose_a_node(what: &str, nodes: [usize; 3], dies: usize) {
     let balanced = Balanced::start(nodes);
     let (cluster, other) = (&balanced.cluster, (dies + 1) % 3);
     let processes: Vec<usize> = (0..3).filter(|process| nodes[*process] == dies).collect();
-    let load = Load::start(&balanced.uris(), Keys::Some).await;
+    let load = WriterProcesses::start(&balanced.uris(), AppKeyLoad::Some).await;
     load.wait_for(50);
     std::thread::sleep(a_while());
     cluster.nodes()[dies].kill().unwrap();
@@ -98,7 +98,7 @@ async fn lose_a_node(what: &str, nodes: [usize; 3], dies: usize) {
 async fn own_mariadb_galera_counts_conflicts_on_one_apps_key() {
     for (what, nodes) in [("three nodes", [0, 1, 2]), ("one node", [0, 0, 0])] {
         let balanced = Balanced::start(nodes);
-        let load = Load::start(&balanced.uris(), Keys::Hot).await;
+        let load = WriterProcesses::start(&balanced.uris(), AppKeyLoad::Hot).await;
         load.wait_for(1);
         let (start, begun, conflicts) = (Instant::now(), load.count(), balanced.conflicts());
         std::thread::sleep(2 * a_while());
@@ -114,7 +114,7 @@ async fn own_mariadb_galera_counts_conflicts_on_one_apps_key() {
 #[ignore = "long: starts a cluster"]
 #[tokio::test]
 async fn own_mariadb_galera_is_warned_of_at_the_start() {
-    let log = Log::default();
+    let log = LoggedFields::default();
     let _logging = tracing::subscriber::set_default(log.clone());
     let cluster = Galera::start_with(&["wsrep_sync_wait = 6"]).unwrap();
     let service = MySqlSessionService::connect(&cluster.nodes()[0].uri()).await.unwrap();

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How many of the appends write to one key of the app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Keys {
+pub(super) enum AppKeyLoad {
     /// Every fourth append does.
     Some,
     /// Every append does.
@@ -27,7 +27,7 @@ pub(super) enum Keys {
 
 /// The acknowledgements of all processes together.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Acknowledgements {
     /// The number of each event that was acknowledged, by its id.
     pub(super) acknowledged: BTreeMap<String, u64>,
     /// The times of the acknowledgements, in microseconds since 1970.
@@ -39,25 +39,26 @@ pub(super) struct Told {
 }
 
 /// Processes that write.
-pub(super) struct Load {
+pub(super) struct WriterProcesses {
     children: Vec<(Child, ChildStdin, JoinHandle<bool>)>,
-    told: Arc<Mutex<Told>>,
+    told: Arc<Mutex<Acknowledgements>>,
 }
 
-impl Load {
+impl WriterProcesses {
     /// Creates the tables and the sessions that all processes write to, and starts a process for each URI.
-    pub(super) async fn start(uris: &[String], keys: Keys) -> Self {
+    pub(super) async fn start(uris: &[String], keys: AppKeyLoad) -> Self {
         let service = connect(&uris[0]).await.unwrap().sessions;
         for session in writer::SHARED {
             create(service.as_ref(), session, json!({})).await;
         }
         service.close().await.unwrap();
-        let told = Arc::new(Mutex::new(Told { counts: vec![0; uris.len()], ..Told::default() }));
+        let told =
+            Arc::new(Mutex::new(Acknowledgements { counts: vec![0; uris.len()], ..Acknowledgements::default() }));
         let start = |(process, uri): (usize, &String)| {
             let mut child = Command::new(std::env::current_exe().unwrap());
             child.args(["clusters::writer::a_child_writes_until_its_input_ends", "--exact", "--nocapture"]);
             child.env(writer::URI, uri).env(writer::PROCESS, process.to_string());
-            child.env(writer::KEYS, if keys == Keys::Hot { "hot" } else { "some" });
+            child.env(writer::KEYS, if keys == AppKeyLoad::Hot { "hot" } else { "some" });
             let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
             let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
             let told = Arc::clone(&told);
@@ -91,7 +92,7 @@ impl Load {
     }
 
     /// Lets the processes finish what they have begun, and returns their acknowledgements.
-    pub(super) fn stop(self) -> Told {
+    pub(super) fn stop(self) -> Acknowledgements {
         let (mut waiting, mut inputs) = (Vec::new(), Vec::new());
         for (child, input, reader) in self.children {
             waiting.push((child, reader));
@@ -106,7 +107,7 @@ impl Load {
     }
 }
 
-impl Told {
+impl Acknowledgements {
     /// Reads a line of a process; returns whether it was the last line.
     fn read(&mut self, process: usize, line: &str) -> bool {
         let mut words = line.split(' ');

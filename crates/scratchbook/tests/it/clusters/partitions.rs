@@ -4,14 +4,14 @@ use scratchbook::conformance::all;
 use scratchbook::{CreateSessionConfig, SessionKey, connect};
 
 use crate::fixtures;
-use crate::postgres::server::Schema;
+use crate::postgres::server::TestSchema;
 
 const PARTITION: &str = include_str!("../../../../../docs/partitions.sql");
 
 #[ignore = "long: every promise on tables that are partitioned"]
 #[tokio::test(flavor = "multi_thread")]
 async fn postgres_tables_partitioned_by_user_keep_every_promise() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     connect(&schema.uri("")).await.unwrap().sessions.close().await.unwrap();
     schema.sql(PARTITION).await;
     // An installation whose role may not change tables connects in this way.
@@ -20,7 +20,7 @@ async fn postgres_tables_partitioned_by_user_keep_every_promise() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn postgres_tables_are_partitioned_with_what_is_in_them() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let store = connect(&schema.uri("")).await.unwrap();
     fixtures::fill(&store).await;
     schema.sql(PARTITION).await;

@@ -2,11 +2,11 @@
 
 use scratchbook_test_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOptions, Result};
 
-use super::load::{Keys, Load};
+use super::load::{AppKeyLoad, WriterProcesses};
 use super::{a_while, check};
 
 /// A server that can be ended and started.
-trait Server {
+trait RestartableServer {
     fn uri(&self) -> String;
     fn kill(&self) -> Result<()>;
     fn stop(&self) -> Result<()>;
@@ -15,7 +15,7 @@ trait Server {
 
 macro_rules! server {
     ($name:ident) => {
-        impl Server for $name {
+        impl RestartableServer for $name {
             fn uri(&self) -> String {
                 $name::uri(self)
             }
@@ -47,11 +47,11 @@ async fn own_mariadb_is_restarted_under_load() {
     restart("MariaDB restarted", &MariaDb::start(&MariaDbOptions::default()).unwrap()).await;
 }
 
-async fn restart(what: &str, server: &impl Server) {
+async fn restart(what: &str, server: &impl RestartableServer) {
     let uri = server.uri();
     // One process gives up soon each time, so its callers retry themselves.
-    let load = Load::start(&[uri.clone(), format!("{uri}?retry_timeout_ms=100")], Keys::Some).await;
-    for end in [Server::stop, Server::kill, Server::stop, Server::kill] {
+    let load = WriterProcesses::start(&[uri.clone(), format!("{uri}?retry_timeout_ms=100")], AppKeyLoad::Some).await;
+    for end in [RestartableServer::stop, RestartableServer::kill, RestartableServer::stop, RestartableServer::kill] {
         load.wait_for(100);
         std::thread::sleep(a_while() / 2);
         end(server).unwrap();

@@ -7,7 +7,7 @@ use scratchbook::{AppendOptions, ErrorKind, Event, connect};
 use scratchbook_test_servers::{Postgres, PostgresOptions, StandbyPair};
 use serde_json::json;
 
-use super::load::{Keys, Load};
+use super::load::{AppKeyLoad, WriterProcesses};
 use super::{a_while, check};
 use crate::database::{append, create, get, key, setting};
 
@@ -23,7 +23,9 @@ async fn own_postgres_dies_and_its_standby_has_every_acknowledged_append() {
     );
     is_read_on(&both, &format!("{}?retry_timeout_ms=500", standby.uri())).await;
     // One process gives up soon each time, so its callers retry themselves.
-    let load = Load::start(&[both.clone(), both.clone(), format!("{both}&retry_timeout_ms=200")], Keys::Some).await;
+    let load =
+        WriterProcesses::start(&[both.clone(), both.clone(), format!("{both}&retry_timeout_ms=200")], AppKeyLoad::Some)
+            .await;
     load.wait_for(100);
     std::thread::sleep(a_while());
     let before = load.count();

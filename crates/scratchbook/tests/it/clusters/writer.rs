@@ -20,8 +20,8 @@ const WRITERS: usize = 8;
 /// Sessions that all processes write to.
 pub(super) const SHARED: [&str; 2] = ["shared-0", "shared-1"];
 
-/// A process for [`Load`](super::load::Load); otherwise this does nothing. Its input ends when it has to stop or its
-/// parent ends.
+/// A process for [`WriterProcesses`](super::load::WriterProcesses); otherwise this does nothing. Its input ends when it
+/// has to stop or its parent ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_child_writes_until_its_input_ends() {
     let (Ok(uri), Ok(process)) = (std::env::var(URI), std::env::var(PROCESS)) else {

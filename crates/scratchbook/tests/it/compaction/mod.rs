@@ -23,16 +23,16 @@ use crate::runner::{app, run, stored};
 
 /// Returns the summaries `summary 0`, `summary 1` and so on, and remembers what each summarizes.
 #[derive(Clone, Debug, Default)]
-struct Notes(Arc<Mutex<Vec<Vec<String>>>>);
+struct NumberedSummaries(Arc<Mutex<Vec<Vec<String>>>>);
 
-impl Notes {
+impl NumberedSummaries {
     fn taken(&self) -> Vec<Vec<String>> {
         self.0.lock().unwrap().clone()
     }
 }
 
 #[async_trait]
-impl EventsSummarizer for Notes {
+impl EventsSummarizer for NumberedSummaries {
     async fn summarize_events(&self, events: &[Arc<Event>]) -> Result<Option<EventsSummary>> {
         let mut taken = self.0.lock().unwrap();
         taken.push(events.iter().map(|event| said(event.content.as_ref())).collect());
@@ -84,7 +84,7 @@ fn config_with(summarizer: impl EventsSummarizer) -> EventsCompactionConfig {
 
 #[tokio::test]
 async fn a_summary_is_no_event_of_the_run_but_of_the_session() {
-    let runner = runner(agent(&echo()), config_with(Notes::default()));
+    let runner = runner(agent(&echo()), config_with(NumberedSummaries::default()));
     let events = run(&runner, "a").await.unwrap();
     assert_eq!(events.len(), 1);
     let session = stored(&runner).await;
@@ -103,7 +103,7 @@ async fn a_summary_is_no_event_of_the_run_but_of_the_session() {
 
 #[tokio::test]
 async fn a_rewind_makes_a_summary_void_and_what_was_taken_back_is_not_summed_up() {
-    let (model, notes) = (echo(), Notes::default());
+    let (model, notes) = (echo(), NumberedSummaries::default());
     let config = EventsCompactionConfig::by_invocations(2, 0).with_summarizer(notes.clone());
     let runner = runner(agent(&model), config);
     say(&runner, &["a", "b"]).await;
@@ -186,7 +186,7 @@ async fn a_model_that_fails_to_sum_up_does_not_fail_the_run() {
 
 #[tokio::test]
 async fn what_a_model_is_asked_is_not_summed_up_before_it_answers() {
-    let (model, notes) = (echo(), Notes::default());
+    let (model, notes) = (echo(), NumberedSummaries::default());
     let config = EventsCompactionConfig::by_tokens(1, 0).with_summarizer(notes.clone());
     let runner = runner(agent(&model), config);
     append_all(&runner, &["before", "and before"]).await;
@@ -197,7 +197,7 @@ async fn what_a_model_is_asked_is_not_summed_up_before_it_answers() {
 
 #[tokio::test]
 async fn a_call_that_waits_is_not_summed_up_and_a_late_answer_finds_its_call() {
-    let notes = Notes::default();
+    let notes = NumberedSummaries::default();
     let ask = FunctionTool::new("ask", "Asks.", |_: Map<String, Value>, _| async { Ok(Value::Null) });
     let model = ScriptedLlm::new([
         LlmResponse::text("Hi."),
@@ -221,7 +221,7 @@ async fn a_call_that_waits_is_not_summed_up_and_a_late_answer_finds_its_call() {
 
 #[tokio::test]
 async fn a_confirmation_that_is_asked_for_is_not_summed_up() {
-    let notes = Notes::default();
+    let notes = NumberedSummaries::default();
     let asks = FunctionAgent::new("agent", |context: InvocationContext| {
         async_stream::try_stream! {
             let call = json!({"functionCall": {"id": "one", "name": "tool", "args": {}}});
@@ -245,7 +245,7 @@ async fn a_confirmation_that_is_asked_for_is_not_summed_up() {
 #[derive(Clone)]
 struct Meanwhile {
     act: Arc<dyn Fn() -> futures_util::future::BoxFuture<'static, ()> + Send + Sync>,
-    notes: Notes,
+    notes: NumberedSummaries,
 }
 
 impl std::fmt::Debug for Meanwhile {
@@ -273,7 +273,7 @@ fn interrupted(model: &ScriptedLlm, event: Event) -> Runner {
             others.append(&key, event, AppendOptions::default()).await.unwrap();
         })
     };
-    let config = config_with(Meanwhile { act: Arc::new(act), notes: Notes::default() });
+    let config = config_with(Meanwhile { act: Arc::new(act), notes: NumberedSummaries::default() });
     Runner::builder("app", agent(model), service).auto_create_session().events_compaction(config).build().unwrap()
 }
 
@@ -310,7 +310,7 @@ async fn the_next_run_does_not_wait_until_events_are_summed_up() {
         })
     };
     let model = echo();
-    let config = config_with(Meanwhile { act: Arc::new(act), notes: Notes::default() });
+    let config = config_with(Meanwhile { act: Arc::new(act), notes: NumberedSummaries::default() });
     let runner = runner(agent(&model), config);
     let mut first = runner.run("user", "s", "a");
     first.next().await.unwrap().unwrap();
@@ -329,7 +329,7 @@ async fn the_next_run_does_not_wait_until_events_are_summed_up() {
 
 #[tokio::test]
 async fn branches_of_one_run_do_not_sum_up_the_same_twice() {
-    let notes = Notes::default();
+    let notes = NumberedSummaries::default();
     let children = ["one", "two"].map(|name| {
         let agent = LlmAgent::builder(name).model(echo()).build().unwrap();
         Arc::new(agent) as Arc<dyn scratchbook::Agent>
@@ -348,7 +348,7 @@ async fn an_agent_that_is_shown_no_history_is_shown_no_summary_of_it() {
     let model = echo();
     let hermit =
         LlmAgent::builder("hermit").model(model.clone()).include_contents(scratchbook::agent::IncludeContents::None);
-    let config = EventsCompactionConfig::by_tokens(1, 1).with_summarizer(Notes::default());
+    let config = EventsCompactionConfig::by_tokens(1, 1).with_summarizer(NumberedSummaries::default());
     let runner = runner(hermit.build().unwrap(), config);
     append_all(&runner, &["before", "and before"]).await;
     run(&runner, "a").await.unwrap();

@@ -15,8 +15,8 @@ use serde_json::{Map, Value, json};
 use crate::runner::{app, run, stored};
 
 #[derive(Deserialize)]
-struct Recorded {
-    config: Config,
+struct RecordedCompaction {
+    config: CompactionOptions,
     turns: Vec<String>,
     answers: Vec<Map<String, Value>>,
     requests: Vec<Vec<Content>>,
@@ -26,7 +26,7 @@ struct Recorded {
 }
 
 #[derive(Deserialize)]
-struct Config {
+struct CompactionOptions {
     compaction_interval: Option<usize>,
     overlap_size: Option<usize>,
     token_threshold: Option<u64>,
@@ -34,7 +34,7 @@ struct Config {
 }
 
 async fn replay(recorded: &str) {
-    let recorded: Recorded = serde_json::from_str(recorded).unwrap();
+    let recorded: RecordedCompaction = serde_json::from_str(recorded).unwrap();
     let unsaid = Arc::new(Mutex::new(recorded.answers.into_iter().map(answer).collect::<VecDeque<_>>()));
     let model = ScriptedLlm::from_fn({
         let unsaid = Arc::clone(&unsaid);

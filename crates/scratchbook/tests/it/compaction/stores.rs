@@ -28,7 +28,7 @@ async fn session(store: &Store, invocations: usize) {
 
 async fn the_events_stay(store: Store) {
     let (model, read) = (echo(), Arc::default());
-    let config = EventsCompactionConfig::by_invocations(2, 1).with_summarizer(Notes::default());
+    let config = EventsCompactionConfig::by_invocations(2, 1).with_summarizer(NumberedSummaries::default());
     let runner = runner_on(&store, &model, config, &read);
     session(&store, 1).await;
     say(&runner, &["a", "b", "c", "d"]).await;
@@ -43,7 +43,7 @@ async fn the_events_stay(store: Store) {
 /// A run reads only what the last summary does not cover, and sends the same as if it had read the whole session.
 async fn a_run_reads_what_is_left_over(store: Store) {
     let (model, read) = (echo(), Arc::new(AtomicUsize::new(0)));
-    let config = || EventsCompactionConfig::by_tokens(2000, 10).with_summarizer(Notes::default());
+    let config = || EventsCompactionConfig::by_tokens(2000, 10).with_summarizer(NumberedSummaries::default());
     let runner = runner_on(&store, &model, config(), &read);
     session(&store, 1500).await;
     say(&runner, &["a"]).await;

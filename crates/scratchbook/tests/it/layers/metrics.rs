@@ -15,15 +15,15 @@ use super::{append, delta, memory};
 
 /// Keeps the fields of all spans as text.
 #[derive(Clone, Default)]
-struct Spans(Arc<Mutex<String>>);
+struct SpanFields(Arc<Mutex<String>>);
 
-impl Visit for Spans {
+impl Visit for SpanFields {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         write!(self.0.lock().unwrap(), "{}={value:?} ", field.name()).unwrap();
     }
 }
 
-impl Subscriber for Spans {
+impl Subscriber for SpanFields {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
         true
     }
@@ -54,7 +54,7 @@ async fn calls(service: &impl SessionService) {
 
 #[tokio::test]
 async fn spans_have_counts_and_sizes_and_no_values() {
-    let spans = Spans::default();
+    let spans = SpanFields::default();
     let _guard = subscriber::set_default(spans.clone());
     calls(&WithMetrics::new(memory())).await;
     let told = std::mem::take(&mut *spans.0.lock().unwrap());
@@ -81,9 +81,9 @@ pub(crate) mod facade {
 
     /// The counters, by name and labels.
     #[derive(Clone, Default)]
-    pub(crate) struct Counts(Arc<Mutex<BTreeMap<String, f64>>>);
+    pub(crate) struct RecordedCounters(Arc<Mutex<BTreeMap<String, f64>>>);
 
-    struct One(Counts, String);
+    struct One(RecordedCounters, String);
 
     impl One {
         fn add(&self, more: f64) {
@@ -104,7 +104,7 @@ pub(crate) mod facade {
         }
     }
 
-    impl Counts {
+    impl RecordedCounters {
         /// Returns the number of calls of an operation on an app.
         pub(crate) fn calls(&self, operation: &str, app: &str) -> f64 {
             let name = format!("scratchbook_calls_total operation={operation} app={app} ");
@@ -117,7 +117,7 @@ pub(crate) mod facade {
         }
     }
 
-    impl Recorder for Counts {
+    impl Recorder for RecordedCounters {
         fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
         fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
         fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
@@ -134,7 +134,7 @@ pub(crate) mod facade {
 
     #[test]
     fn calls_are_counted_through_the_facade() {
-        let counts = Counts::default();
+        let counts = RecordedCounters::default();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         metrics::with_local_recorder(&counts, || runtime.block_on(calls(&WithMetrics::new(memory()))));
         let counts = counts.0.lock().unwrap().clone();

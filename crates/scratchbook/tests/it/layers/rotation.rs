@@ -13,13 +13,13 @@ use serde_json::json;
 
 use super::{append, delta, memory, read};
 
-type Sealed = WithEncryption<Arc<InMemorySessionService>>;
+type RotatedStore = WithEncryption<Arc<InMemorySessionService>>;
 
-fn before(store: &Arc<InMemorySessionService>) -> Sealed {
+fn before(store: &Arc<InMemorySessionService>) -> RotatedStore {
     WithEncryption::new(Arc::clone(store), Keyring::new("old", [3; 32]).unwrap())
 }
 
-fn after(store: &Arc<InMemorySessionService>) -> Sealed {
+fn after(store: &Arc<InMemorySessionService>) -> RotatedStore {
     let keys = Keyring::new("new", [7; 32]).unwrap().with_old("old", [3; 32]).unwrap();
     WithEncryption::new(Arc::clone(store), keys)
 }

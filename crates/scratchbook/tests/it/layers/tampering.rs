@@ -15,13 +15,13 @@ use serde_json::{Map, json};
 
 use super::{append, delta, memory};
 
-type Sealed = WithEncryption<SqliteSessionService>;
+type SealedSqlite = WithEncryption<SqliteSessionService>;
 
 fn keys() -> Keyring {
     Keyring::new("2026-11", [7; 32]).unwrap()
 }
 
-async fn sealed(file: &Path) -> Sealed {
+async fn sealed(file: &Path) -> SealedSqlite {
     WithEncryption::new(SqliteSessionService::open(file, SqliteOptions::default()).await.unwrap(), keys())
 }
 
@@ -46,7 +46,7 @@ fn alice() -> SessionKey {
 }
 
 /// Reads everything that a reader of alice's data may ask for.
-async fn read_all(service: &Sealed) -> Result<()> {
+async fn read_all(service: &SealedSqlite) -> Result<()> {
     service.get_session(&alice(), &GetSessionConfig::default()).await?;
     service.get_initial_state(&alice()).await?;
     service.get_state(&StateOwner::user("app", "alice")?).await?;

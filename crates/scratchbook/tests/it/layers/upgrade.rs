@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::{append, delta, memory, read};
 
-type Sealed = WithEncryption<Arc<InMemorySessionService>>;
+type UpgradedStore = WithEncryption<Arc<InMemorySessionService>>;
 
 /// Events that the previous version sent to its store, encrypted with the key `old` for app/alice. Their salt was only
 /// the event's id, and a time was encrypted only if it was sent. The lines are `timed()`, `timeless()` and `counted()`
@@ -32,7 +32,7 @@ fn counted() -> Event {
     Event::new("agent").with_id("counted").with_state_delta(StateDelta::new().with_increment("n", 1).unwrap())
 }
 
-fn sealed(store: &Arc<InMemorySessionService>) -> Sealed {
+fn sealed(store: &Arc<InMemorySessionService>) -> UpgradedStore {
     WithEncryption::new(Arc::clone(store), Keyring::new("old", [3; 32]).unwrap())
 }
 
@@ -47,7 +47,7 @@ async fn left_by_the_version_before() -> (Arc<InMemorySessionService>, SessionKe
     (store, key)
 }
 
-async fn assert_known(service: &Sealed, key: &SessionKey, event: Event, stored: &Event) -> Committed {
+async fn assert_known(service: &UpgradedStore, key: &SessionKey, event: Event, stored: &Event) -> Committed {
     let again = append(service, key, event).await;
     assert_eq!((again.outcome, &*again.event), (Outcome::Replayed, stored));
     again

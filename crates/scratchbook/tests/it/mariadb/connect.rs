@@ -8,7 +8,7 @@ use scratchbook::{CreateSessionConfig, Error, ErrorKind, SessionService, connect
 use scratchbook_test_servers::{MariaDb, MariaDbOptions};
 use tokio::net::TcpListener;
 
-use super::server::Database;
+use super::server::TestDatabase;
 
 const SECRET: &str = "s3cr3t-p4ssw0rd";
 
@@ -45,7 +45,7 @@ fn password(uri: &str) -> &str {
 
 #[tokio::test]
 async fn a_wrong_user_or_password_is_unauthenticated() {
-    let uri = Database::new().await.uri();
+    let uri = TestDatabase::new().await.uri();
     for wrong in [with(&uri, password(&uri), SECRET), with(&uri, "//scratchbook:", "//nobody:")] {
         let error = refused(&wrong).await;
         assert_eq!(error.kind(), ErrorKind::Unauthenticated, "{error}");
@@ -55,14 +55,14 @@ async fn a_wrong_user_or_password_is_unauthenticated() {
 
 #[tokio::test]
 async fn a_missing_database_is_not_found() {
-    let uri = Database::new().await.uri();
+    let uri = TestDatabase::new().await.uri();
     let error = refused(&format!("{uri}_none")).await;
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
 }
 
 #[tokio::test]
 async fn a_user_without_rights_is_not_permitted() {
-    let database = Database::new().await;
+    let database = TestDatabase::new().await;
     database.sql(&format!("CREATE USER {}_poor IDENTIFIED BY '{SECRET}'", database.name())).await;
     let uri = with(&database.uri(), "//scratchbook:", &format!("//{}_poor:", database.name()));
     let uri = with(&uri, password(&uri), SECRET);
@@ -87,7 +87,7 @@ async fn a_server_that_is_not_there_or_says_nothing_is_unavailable_in_time() {
 
 #[tokio::test]
 async fn drivers_are_ignored_and_unknown_parameters_are_refused() {
-    let database = Database::new().await;
+    let database = TestDatabase::new().await;
     for scheme in ["mysql+aiomysql://", "mariadb://", "mariadb+asyncmy://"] {
         let uri = format!("{}?charset=utf8mb4&pool_size=2", with(&database.uri(), "mysql://", scheme));
         connect(&uri).await.unwrap().sessions.close().await.unwrap();
@@ -99,7 +99,7 @@ async fn drivers_are_ignored_and_unknown_parameters_are_refused() {
 
 #[tokio::test]
 async fn debug_shows_no_password() {
-    let uri = Database::new().await.uri();
+    let uri = TestDatabase::new().await.uri();
     let service = MySqlSessionService::connect(&uri).await.unwrap();
     let shown = format!("{service:?}");
     assert!(shown.contains("mysql://scratchbook@127.0.0.1") && !shown.contains(password(&uri)), "{shown}");
@@ -165,7 +165,7 @@ async fn a_handshake_that_fails_stops_only_who_insists() {
 
 #[tokio::test]
 async fn a_server_without_encryption_serves_who_does_not_insist() {
-    let uri = Database::new().await.uri();
+    let uri = TestDatabase::new().await.uri();
     open(&uri, TlsMode::Prefer, None).await.unwrap();
     for mode in [TlsMode::Require, TlsMode::VerifyCa, TlsMode::VerifyFull] {
         let error = open(&uri, mode, None).await.unwrap_err();

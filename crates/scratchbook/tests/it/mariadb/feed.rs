@@ -9,7 +9,7 @@ use scratchbook::{
     AppendOptions, CreateSessionConfig, Event, SessionKey, SessionService, SessionServiceExt, StateDelta,
 };
 
-use super::server::{Database, connection};
+use super::server::{TestDatabase, connection};
 
 fn key(session: &str) -> SessionKey {
     SessionKey::new("app", "alice", session).unwrap()
@@ -42,7 +42,7 @@ fn events(of: &[(&str, u64)]) -> Vec<(String, u64)> {
 /// A commit that has written its rows and is still open delays nobody, and is reported once, when it is complete.
 #[tokio::test]
 async fn a_commit_that_takes_long_is_told_when_it_is_over() {
-    let database = Database::emptied().await;
+    let database = TestDatabase::emptied().await;
     let service = MySqlSessionService::connect(&database.uri()).await.unwrap();
     for session in ["slow", "fast"] {
         create(&service, session).await;
@@ -87,7 +87,7 @@ async fn a_commit_that_takes_long_is_told_when_it_is_over() {
 async fn a_long_feed_is_numbered_in_parts() {
     const SESSIONS: u64 = 30;
     const EACH: u64 = 90;
-    let database = Database::emptied().await;
+    let database = TestDatabase::emptied().await;
     let service = MySqlSessionService::connect(&database.uri()).await.unwrap();
     for session in 0..SESSIONS {
         let events = (0..EACH).map(|n| {
@@ -121,7 +121,7 @@ async fn a_long_feed_is_numbered_in_parts() {
 /// A follower of a feed receives another process's commits soon; a follower of a session, within about a second.
 #[tokio::test(flavor = "multi_thread")]
 async fn commits_of_another_process_are_heard_of() {
-    let database = Database::emptied().await;
+    let database = TestDatabase::emptied().await;
     let service = MySqlSessionService::connect(&database.uri()).await.unwrap();
     let other = MySqlSessionService::connect(&database.uri()).await.unwrap();
     create(&service, "s").await;
@@ -142,7 +142,7 @@ async fn commits_of_another_process_are_heard_of() {
 /// A follower of one user receives another process's commit soon, whatever other users of the app have written before.
 #[tokio::test(flavor = "multi_thread")]
 async fn commits_of_others_in_the_app_hide_none_of_those_that_are_followed() {
-    let database = Database::emptied().await;
+    let database = TestDatabase::emptied().await;
     let service = MySqlSessionService::connect(&database.uri()).await.unwrap();
     let other = MySqlSessionService::connect(&database.uri()).await.unwrap();
     let make = async |user: &str| {

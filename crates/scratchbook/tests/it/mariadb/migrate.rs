@@ -5,7 +5,7 @@ use scratchbook::store::{DatabaseOptions, Migrate, MigrationRun, MySqlSessionSer
 use scratchbook::{CreateSessionConfig, ErrorKind, SessionKey, SessionService, connect};
 use serde_json::json;
 
-use super::server::{Database, connection};
+use super::server::{TestDatabase, connection};
 use crate::fixtures;
 
 async fn open(uri: &str, mode: Migrate) -> scratchbook::Result<MySqlSessionService> {
@@ -24,7 +24,7 @@ async fn works(service: &MySqlSessionService) {
 
 #[tokio::test]
 async fn nothing_is_made_unless_it_may_be() {
-    let database = Database::new().await;
+    let database = TestDatabase::new().await;
     let error = open(&database.uri(), Migrate::Check).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
     assert!(error.to_string().contains("scratchbook migrate"), "{error}");
@@ -39,7 +39,7 @@ async fn nothing_is_made_unless_it_may_be() {
 
 #[tokio::test]
 async fn migrations_can_be_looked_at_and_carried_out_apart() {
-    let database = Database::new().await;
+    let database = TestDatabase::new().await;
     let dry = migrate(&database.uri(), MigrationRun::Dry).await.unwrap();
     assert_eq!(
         dry.iter().map(|m| (m.version, m.name.as_str())).collect::<Vec<_>>(),
@@ -54,7 +54,7 @@ async fn migrations_can_be_looked_at_and_carried_out_apart() {
 /// The output of `migrate --dry-run` can be run by hand with the database's own client.
 #[tokio::test]
 async fn printed_migrations_can_be_run_by_hand() {
-    let database = Database::new().await;
+    let database = TestDatabase::new().await;
     let uri = format!("{}?table_prefix=by_hand_", database.uri());
     for migration in migrate(&uri, MigrationRun::Dry).await.unwrap() {
         database.client(&migration.sql);
@@ -64,7 +64,7 @@ async fn printed_migrations_can_be_run_by_hand() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_database_may_be_opened_by_many_at_once() {
-    let database = Database::new().await;
+    let database = TestDatabase::new().await;
     let open = (0..16).map(|_| {
         let uri = database.uri();
         tokio::spawn(async move { connect(&uri).await.unwrap() })
@@ -77,7 +77,7 @@ async fn an_empty_database_may_be_opened_by_many_at_once() {
 
 #[tokio::test]
 async fn newer_tables_are_refused() {
-    let database = Database::new().await;
+    let database = TestDatabase::new().await;
     connect(&database.uri()).await.unwrap();
     database.sql("INSERT INTO scratchbook_migrations VALUES (99, 'later', '2030-01-01T00:00:00Z', '1')").await;
     for mode in [Migrate::Auto, Migrate::Check] {
@@ -90,7 +90,7 @@ async fn newer_tables_are_refused() {
 
 #[tokio::test]
 async fn tables_of_others_are_refused() {
-    let database = Database::new().await;
+    let database = TestDatabase::new().await;
     database.sql("CREATE TABLE events (id INT PRIMARY KEY)").await;
     let error = connect(&database.uri()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
@@ -100,7 +100,7 @@ async fn tables_of_others_are_refused() {
 
 #[tokio::test]
 async fn prefixes_keep_tables_apart() {
-    let database = Database::new().await;
+    let database = TestDatabase::new().await;
     let (a, b) = (format!("{}?table_prefix=a_", database.uri()), format!("{}?table_prefix=b_", database.uri()));
     let (a, b) = (connect(&a).await.unwrap(), connect(&b).await.unwrap());
     let config = CreateSessionConfig::default().with_session_id("s");
@@ -113,7 +113,7 @@ async fn prefixes_keep_tables_apart() {
 /// A crash leaves some of the statements done and the version not written.
 #[tokio::test]
 async fn a_migration_that_was_cut_off_is_run_again() {
-    let database = Database::new().await;
+    let database = TestDatabase::new().await;
     connect(&database.uri()).await.unwrap();
     database.sql("DELETE FROM scratchbook_migrations; DROP TABLE artifacts; DROP VIEW session_overview").await;
     works(&open(&database.uri(), Migrate::Auto).await.unwrap()).await;
@@ -125,7 +125,7 @@ async fn a_migration_that_was_cut_off_is_run_again() {
 /// By default, a copy by mysqldump lacks its procedures.
 #[tokio::test]
 async fn a_procedure_that_is_missing_is_made_again_or_named() {
-    let database = Database::new().await;
+    let database = TestDatabase::new().await;
     connect(&database.uri()).await.unwrap();
     database.sql("DROP PROCEDURE scratchbook_write_3").await;
     let error = open(&database.uri(), Migrate::Check).await.unwrap_err();
@@ -149,7 +149,7 @@ async fn a_procedure_that_is_missing_is_made_again_or_named() {
 /// A process on another node of a cluster, to which the lock does not extend, creates the same objects.
 #[tokio::test]
 async fn what_is_there_already_is_left_alone() {
-    let database = Database::new().await;
+    let database = TestDatabase::new().await;
     connect(&database.uri()).await.unwrap();
     let mut own = connection(&database.uri()).await;
     let sql = "SELECT CONCAT(CREATED, LAST_ALTERED) FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE()";
@@ -162,7 +162,7 @@ async fn what_is_there_already_is_left_alone() {
 
 #[tokio::test]
 async fn a_role_that_may_not_change_tables_is_enough_to_run() {
-    let database = Database::new().await;
+    let database = TestDatabase::new().await;
     let name = database.name();
     database.sql(&format!("CREATE USER {name}_run IDENTIFIED BY 'run'")).await;
     let uri = format!("mysql://{name}_run:run@{}", database.uri().split_once('@').unwrap().1);
@@ -180,7 +180,7 @@ async fn a_role_that_may_not_change_tables_is_enough_to_run() {
 
 #[tokio::test]
 async fn people_see_each_session_with_its_merged_state() {
-    let database = Database::new().await;
+    let database = TestDatabase::new().await;
     let store = connect(&database.uri()).await.unwrap();
     let deep = (0..60).fold(json!(0.1), |inner, _| json!([inner]));
     let state = json!({"a": [1, {"b": null}], "text": "\u{1f600}\u{0}", "user:n": 1.5, "app:x": "y", "user:\"d\\p": deep,
@@ -197,7 +197,7 @@ async fn people_see_each_session_with_its_merged_state() {
 #[tokio::test]
 async fn a_database_of_every_version_is_read_and_written() {
     for version in ["v1", "v2", "v3", "v4", "v5"] {
-        let database = Database::new().await;
+        let database = TestDatabase::new().await;
         database.client(&fixtures::fixture(&format!("mysql/{version}.sql")));
         fixtures::check(&connect(&database.uri()).await.unwrap()).await;
     }
@@ -206,7 +206,7 @@ async fn a_database_of_every_version_is_read_and_written() {
 /// By default, `mysqldump` makes such a copy.
 #[tokio::test]
 async fn a_copy_of_an_older_version_gets_the_procedures_that_it_lost() {
-    let (by_us, by_hand) = (Database::new().await, Database::new().await);
+    let (by_us, by_hand) = (TestDatabase::new().await, TestDatabase::new().await);
     for database in [&by_us, &by_hand] {
         database.client(&fixtures::fixture("mysql/v1.sql"));
         database.sql("DROP PROCEDURE scratchbook_write_1").await;
@@ -224,7 +224,7 @@ async fn a_dump_is_made_for_the_next_fixture() {
     let Some(path) = std::env::var_os("SCRATCHBOOK_NEW_FIXTURE") else {
         return;
     };
-    let database = Database::new().await;
+    let database = TestDatabase::new().await;
     let store = connect(&database.uri()).await.unwrap();
     fixtures::fill(&store).await;
     store.sessions.close().await.unwrap();

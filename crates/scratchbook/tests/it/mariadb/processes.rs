@@ -11,7 +11,7 @@ use scratchbook::{
 };
 use serde_json::json;
 
-use super::server::Database;
+use super::server::TestDatabase;
 use crate::counting;
 use crate::database::number_from_env;
 use crate::unique;
@@ -35,7 +35,7 @@ const STORIES: [(&str, &str); 3] = [("shared", ""), ("own", "user:"), ("own", "a
 
 #[tokio::test(flavor = "multi_thread")]
 async fn eight_processes_lose_nothing() {
-    let database = Database::emptied().await;
+    let database = TestDatabase::emptied().await;
     let service = MySqlSessionService::connect(&database.uri()).await.unwrap();
     for n in 0..PROCESSES {
         create(&service, &format!("own{n}")).await;
@@ -104,7 +104,7 @@ async fn a_child_appends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn eight_writers_in_four_processes_count_to_exactly_a_thousand() {
-    let database = Database::emptied().await;
+    let database = TestDatabase::emptied().await;
     let service = MySqlSessionService::connect(&database.uri()).await.unwrap();
     counting::begin(&service).await;
     run(&database.uri(), "mariadb::processes::a_child_counts", counting::PROCESSES as u64);
@@ -122,7 +122,7 @@ async fn a_child_counts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sixteen_in_four_processes_want_one_id_of_an_app_and_one_gets_it() {
-    let database = Database::emptied().await;
+    let database = TestDatabase::emptied().await;
     let service = MySqlSessionService::connect(&database.uri()).await.unwrap();
     run(&database.uri(), "mariadb::processes::a_child_wants_ids", unique::PROCESSES as u64);
     unique::check(&service).await;
@@ -139,7 +139,7 @@ async fn a_child_wants_ids() {
 
 #[tokio::test]
 async fn a_fresh_database_may_be_opened_by_processes_at_once() {
-    let database = Database::new().await;
+    let database = TestDatabase::new().await;
     run(&database.uri(), "mariadb::processes::a_child_opens", PROCESSES);
     let store = connect(&database.uri()).await.unwrap();
     let listed = store.sessions.list_sessions("app", &Default::default()).await.unwrap();

@@ -13,12 +13,12 @@ static FREE: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// A database for one test.
 #[derive(Debug)]
-pub(crate) struct Database {
+pub(crate) struct TestDatabase {
     name: String,
     reused: bool,
 }
 
-impl Database {
+impl TestDatabase {
     /// Creates a database that is empty and has no tables.
     pub(crate) async fn new() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -105,7 +105,7 @@ impl Database {
     }
 }
 
-impl Drop for Database {
+impl Drop for TestDatabase {
     fn drop(&mut self) {
         // The database of a failed test is kept for inspection.
         if self.reused && !std::thread::panicking() {

@@ -14,18 +14,9 @@ use scratchbook::{
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::server::{Database, connection};
+use super::server::{TestDatabase, connection};
 use crate::database::number_from_env;
-
-/// A small generator of random numbers, which are the same in all runs.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
-    }
-}
+use crate::generate::Dice;
 
 fn key(dice: &mut Dice) -> SessionKey {
     SessionKey::new("app", &format!("u{}", dice.roll(2)), &format!("s{}", dice.roll(2))).unwrap()
@@ -92,7 +83,7 @@ async fn follow(service: Arc<MySqlSessionService>, owner: StateOwner, over: Arc<
 }
 
 async fn stress(erase: bool) {
-    let database = Database::emptied().await;
+    let database = TestDatabase::emptied().await;
     let mut services = Vec::new();
     // Two services stand for two processes.
     for _ in 0..2 {
@@ -104,7 +95,7 @@ async fn stress(erase: bool) {
     for writer in 0..16 {
         let service = Arc::clone(&services[writer % 2]);
         writers.spawn(async move {
-            let (mut dice, mut calls) = (Dice(writer as u64 + 1), 0);
+            let (mut dice, mut calls) = (Dice::new(writer as u64 + 1), 0);
             while Instant::now() < end {
                 call(&service, &mut dice, erase).await;
                 calls += 1;

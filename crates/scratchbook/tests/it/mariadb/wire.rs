@@ -17,7 +17,7 @@ use scratchbook::{
 use scratchbook_test_servers::{MariaDb, MariaDbOptions, Proxy};
 use tokio::task::JoinSet;
 
-use super::server::{Database, connection};
+use super::server::{TestDatabase, connection};
 
 fn key(session: &str) -> SessionKey {
     SessionKey::new("app", "alice", session).unwrap()
@@ -56,7 +56,7 @@ async fn check(service: &MySqlSessionService, session: &str, mut acknowledged: V
 
 #[tokio::test]
 async fn an_append_and_a_read_are_one_round_trip_each() {
-    let database = Database::emptied().await;
+    let database = TestDatabase::emptied().await;
     let proxy = Proxy::before(&database.uri()).unwrap();
     let service = MySqlSessionService::connect(&proxy.uri(&database.uri()).unwrap()).await.unwrap();
     create(&service, "s").await;
@@ -87,7 +87,7 @@ async fn an_append_and_a_read_are_one_round_trip_each() {
 /// One round trip locks and reads, the other writes and commits. A refusal names the faster writer.
 #[tokio::test]
 async fn an_append_with_operations_is_two_round_trips() {
-    let database = Database::emptied().await;
+    let database = TestDatabase::emptied().await;
     let proxy = Proxy::before(&database.uri()).unwrap();
     let service = MySqlSessionService::connect(&proxy.uri(&database.uri()).unwrap()).await.unwrap();
     create(&service, "s").await;
@@ -116,7 +116,7 @@ async fn an_append_with_operations_is_two_round_trips() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cut_connections_and_swallowed_answers_cost_retries_alone() {
-    let database = Database::emptied().await;
+    let database = TestDatabase::emptied().await;
     let proxy = Arc::new(Proxy::before(&database.uri()).unwrap());
     let service = Arc::new(MySqlSessionService::connect(&proxy.uri(&database.uri()).unwrap()).await.unwrap());
     create(&service, "s").await;
@@ -160,7 +160,7 @@ async fn cut_connections_and_swallowed_answers_cost_retries_alone() {
 
 #[tokio::test]
 async fn the_answer_to_one_write_of_each_kind_may_be_lost() {
-    let database = Database::emptied().await;
+    let database = TestDatabase::emptied().await;
     let proxy = Proxy::before(&database.uri()).unwrap();
     let service = MySqlSessionService::connect(&proxy.uri(&database.uri()).unwrap()).await.unwrap();
     create(&service, "other").await;
@@ -263,7 +263,7 @@ async fn a_server_that_is_killed_and_started_again_loses_nothing() {
 /// A writer that waits for a lock gives up its connection after a timeout, and completes when the lock is released.
 #[tokio::test]
 async fn a_lock_that_is_held_for_long_costs_time_alone() {
-    let database = Database::emptied().await;
+    let database = TestDatabase::emptied().await;
     let mut options = DatabaseOptions::default();
     (options.statement_timeout, options.retry_timeout) = (Duration::from_secs(2), Duration::from_secs(30));
     let service = MySqlSessionService::open(&database.uri(), options.clone()).await.unwrap();
@@ -291,7 +291,7 @@ async fn a_lock_that_is_held_for_long_costs_time_alone() {
 /// `KILL QUERY` runs no handler of the procedure, so its transaction stays open until its connection is closed.
 #[tokio::test]
 async fn a_killed_statement_leaves_no_transaction_open() {
-    let database = Database::emptied().await;
+    let database = TestDatabase::emptied().await;
     let service = Arc::new(MySqlSessionService::connect(&database.uri()).await.unwrap());
     create(&service, "s").await;
     let mut other = connection(&database.uri()).await;
@@ -345,7 +345,7 @@ async fn what_the_server_does_not_take_at_once_is_refused_whole() {
 /// In a damaged database, rows that belong to a missing session must not count as the session.
 #[tokio::test]
 async fn a_session_whose_events_are_there_already_is_not_said_to_be_made() {
-    let database = Database::new().await;
+    let database = TestDatabase::new().await;
     let service = MySqlSessionService::connect(&database.uri()).await.unwrap();
     let orphan = "INSERT INTO events (app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp,
         event, user_position, app_position) VALUES ('app', 'alice', 's', 1, 'old', '', '', 'a', 1, '{}', 0, 0)";
@@ -359,7 +359,7 @@ async fn a_session_whose_events_are_there_already_is_not_said_to_be_made() {
 /// The procedure answers before it commits, so a failure of the commit comes after the answer.
 #[tokio::test]
 async fn an_error_after_the_answer_is_an_error_of_the_call() {
-    let database = Database::new().await;
+    let database = TestDatabase::new().await;
     let service = MySqlSessionService::connect(&database.uri()).await.unwrap();
     let arguments =
         ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"].map(|name| format!("{name} LONGTEXT")).join(", ");
@@ -374,7 +374,7 @@ async fn an_error_after_the_answer_is_an_error_of_the_call() {
 /// Every bit of a time is stored. The creation of a session without app keys does not wait for the app's row.
 #[tokio::test]
 async fn times_are_exact_and_the_row_of_an_app_is_left_alone() {
-    let database = Database::new().await;
+    let database = TestDatabase::new().await;
     let service = MySqlSessionService::connect(&database.uri()).await.unwrap();
     create(&service, "s").await;
     let mut own = connection(&database.uri()).await;
@@ -394,7 +394,7 @@ async fn times_are_exact_and_the_row_of_an_app_is_left_alone() {
 /// A balancer may forget its connections. Each of these stays silent, so pinging all of them would take long.
 #[tokio::test]
 async fn after_one_dead_connection_no_idle_one_is_tried() {
-    let database = Database::emptied().await;
+    let database = TestDatabase::emptied().await;
     let proxy = Proxy::before(&database.uri()).unwrap();
     let service = MySqlSessionService::connect(&proxy.uri(&database.uri()).unwrap()).await.unwrap();
     proxy.delay(Duration::from_millis(20));

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::ask::{conversation, end, model, part, parts, question, result, streamed, texts, whole};
 use super::promises::Spoken;
-use super::server::{Answer, ModelServer};
+use super::server::{ModelServer, ScriptedAnswer};
 
 /// <https://docs.anthropic.com/en/api/messages-examples> and <https://docs.anthropic.com/en/docs/build-with-claude/streaming>;
 /// the text of the stream is ours, for its characters of several bytes.
@@ -35,14 +35,14 @@ pub(crate) const SPOKEN: Spoken = Spoken {
         "\n\nevent: message_stop\ndata: {\"type\": \"message_stop\"}\n\n",
     ),
     text: "Grüße an 🌍!",
-    streaming: |body| Answer::events(body),
+    streaming: |body| ScriptedAnswer::events(body),
     error: "event: error\ndata: {\"type\": \"error\", \"error\": {\"type\": \"overloaded_error\", \"message\": \"Overloaded\"}}\n\n",
 };
 
 /// Server-sent events as they are sent.
-fn events(events: &[Value]) -> Answer {
+fn events(events: &[Value]) -> ScriptedAnswer {
     let lines = events.iter().map(|event| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap()));
-    Answer::events(lines.collect::<String>())
+    ScriptedAnswer::events(lines.collect::<String>())
 }
 
 fn start() -> Value {
@@ -73,7 +73,7 @@ fn finish(reason: &str) -> [Value; 2] {
     [json!({"type": "message_delta", "delta": delta, "usage": {"output_tokens": 89}}), json!({"type": "message_stop"})]
 }
 
-fn message(content: &Value, reason: &str) -> Answer {
+fn message(content: &Value, reason: &str) -> ScriptedAnswer {
     let usage = json!({
         "input_tokens": 10, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 30, "output_tokens": 50,
         "output_tokens_details": {"thinking_tokens": 40},
@@ -82,13 +82,13 @@ fn message(content: &Value, reason: &str) -> Answer {
         "type": "message", "role": "assistant", "content": content, "model": "claude-opus-4-5", "stop_reason": reason,
         "usage": usage,
     });
-    Answer::json(200, &message)
+    ScriptedAnswer::json(200, &message)
 }
 
 #[tokio::test]
 async fn usage_model_and_pieces_are_told() {
     let server = ModelServer::start([
-        Answer::events(SPOKEN.stream),
+        ScriptedAnswer::events(SPOKEN.stream),
         message(&json!([{"type": "text", "text": "Hi."}]), "end_turn"),
     ])
     .await;
@@ -185,7 +185,7 @@ async fn thoughts_come_apart_and_go_back_signed() {
         stop(2),
     ];
     all.extend(finish("tool_use"));
-    let server = ModelServer::start([events(&all), Answer::text(200, "application/json", SPOKEN.whole)]).await;
+    let server = ModelServer::start([events(&all), ScriptedAnswer::text(200, "application/json", SPOKEN.whole)]).await;
     let model = model(SPOKEN.model, &server, "");
     let (pieces, last) = streamed(&model, question("What is 27 * 453?")).await;
     let said = "Let me solve this step by step:\n\n1. First break down 27 * 453\n2. 453 = 400 + 50 + 3";

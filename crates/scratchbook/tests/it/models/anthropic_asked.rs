@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use super::anthropic::SPOKEN;
 use super::ask::{call, conversation, model, part, question, result, weather, whole};
 use super::openai;
-use super::server::{Answer, ModelServer};
+use super::server::{ModelServer, ScriptedAnswer};
 
 #[tokio::test]
 async fn a_question_is_asked_in_anthropics_words() {
-    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    let server = ModelServer::always(ScriptedAnswer::text(200, "application/json", SPOKEN.whole)).await;
     let mut request = question("Hello!");
     request.system_instruction = Some("Be kind.".to_owned());
     request.tools = vec![weather()];
@@ -69,7 +69,7 @@ async fn how_much_to_think_is_asked_in_anthropics_words() {
         (json!({"thinkingLevel": "HIGH"}), Value::Null, json!({"effort": "high"}), Value::Null),
         (json!({"includeThoughts": false}), Value::Null, Value::Null, json!(0.5)),
     ];
-    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    let server = ModelServer::always(ScriptedAnswer::text(200, "application/json", SPOKEN.whole)).await;
     let model = model(SPOKEN.model, &server, "");
     for (config, thinking, output_config, temperature) in cases {
         let mut request = question("Hello!");
@@ -88,7 +88,7 @@ async fn how_much_to_think_is_asked_in_anthropics_words() {
 
 #[tokio::test]
 async fn a_conversation_alternates_and_begins_with_the_user() {
-    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    let server = ModelServer::always(ScriptedAnswer::text(200, "application/json", SPOKEN.whole)).await;
     let with_image = part(json!({"functionResponse": {
         "id": "toolu_2", "name": "draw", "response": {"result": "done"},
         "parts": [{"inlineData": {"mimeType": "image/png", "data": "iVBORw=="}}],
@@ -129,7 +129,7 @@ async fn a_conversation_alternates_and_begins_with_the_user() {
 
 #[tokio::test]
 async fn images_and_documents_are_told() {
-    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    let server = ModelServer::always(ScriptedAnswer::text(200, "application/json", SPOKEN.whole)).await;
     let model = model(SPOKEN.model, &server, "");
     let request = conversation([Content::new(
         "user",
@@ -154,7 +154,7 @@ async fn images_and_documents_are_told() {
 
 #[tokio::test]
 async fn an_answer_is_held_to_its_schema_where_the_model_can() {
-    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    let server = ModelServer::always(ScriptedAnswer::text(200, "application/json", SPOKEN.whole)).await;
     let schema = json!({"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]});
     let mut request = question("How old?");
     request.output_schema = Some(schema.clone());
@@ -170,7 +170,7 @@ async fn an_answer_is_held_to_its_schema_where_the_model_can() {
 /// Anthropic answers 400 to text that is blank, wherever in the conversation it is.
 #[tokio::test]
 async fn blank_text_is_left_out() {
-    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    let server = ModelServer::always(ScriptedAnswer::text(200, "application/json", SPOKEN.whole)).await;
     let request = conversation([
         Content::user("Hello!"),
         Content::new("model", vec![Part::text("\n"), call("toolu_1", "f", json!({}))]),
@@ -193,7 +193,7 @@ async fn blank_text_is_left_out() {
 /// Another agent's tools may have names that only another provider accepts.
 #[tokio::test]
 async fn names_of_tools_in_the_conversation_are_ones_that_are_taken() {
-    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    let server = ModelServer::always(ScriptedAnswer::text(200, "application/json", SPOKEN.whole)).await;
     let long = "n".repeat(80);
     let request = conversation([
         Content::user("Hello!"),
@@ -209,7 +209,7 @@ async fn names_of_tools_in_the_conversation_are_ones_that_are_taken() {
     assert_eq!((&said[0]["name"], &said[1]["name"]), (&json!("maps_find_place"), &json!(&long[..64])));
 
     // A server that accepts such a name for a tool also accepts it in a call.
-    let lenient = ModelServer::always(Answer::text(200, "application/json", openai::SPOKEN.whole)).await;
+    let lenient = ModelServer::always(ScriptedAnswer::text(200, "application/json", openai::SPOKEN.whole)).await;
     let mut declares = request;
     declares.tools = vec![FunctionDeclaration { name: "maps.find:place".to_owned(), ..weather() }];
     whole(&model("openai::some-model", &lenient, "/v1"), declares).await.unwrap();
@@ -220,7 +220,7 @@ async fn names_of_tools_in_the_conversation_are_ones_that_are_taken() {
 
 #[tokio::test]
 async fn data_that_was_not_taken_does_not_end_the_conversation() {
-    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    let server = ModelServer::always(ScriptedAnswer::text(200, "application/json", SPOKEN.whole)).await;
     let model = model(SPOKEN.model, &server, "");
     let tiff = Content::new("user", vec![Part::text("Look."), Part::bytes(b"II", "image/tiff")]);
     let error = whole(&model, conversation([tiff.clone()])).await.unwrap_err();

@@ -8,8 +8,8 @@ use scratchbook::{Content, ErrorKind, Result};
 use serde_json::json;
 
 use super::gemini::{KEY, answers, failure, model};
-use super::server::{Answer, ModelServer};
-use crate::logged::Log;
+use super::server::{ModelServer, ScriptedAnswer};
+use crate::logged::LoggedFields;
 
 const SAID: &str = "something only the model is told";
 
@@ -25,19 +25,22 @@ fn asks_streaming() -> LlmRequest {
     request
 }
 
-fn works() -> Answer {
-    Answer::json(200, &json!({"candidates": [{"content": {"parts": [{"text": "Hi"}]}, "finishReason": "STOP"}]}))
+fn works() -> ScriptedAnswer {
+    ScriptedAnswer::json(
+        200,
+        &json!({"candidates": [{"content": {"parts": [{"text": "Hi"}]}, "finishReason": "STOP"}]}),
+    )
 }
 
-fn works_streaming() -> Answer {
-    Answer::events(
+fn works_streaming() -> ScriptedAnswer {
+    ScriptedAnswer::events(
         "data: {\"candidates\": [{\"content\": {\"parts\": [{\"text\": \"Hi\"}]}, \"finishReason\": \"STOP\"}]}\n\n",
     )
 }
 
 /// Returns a refusal in Google's format: <https://cloud.google.com/apis/design/errors>.
-fn refuses(status: u16, name: &str, message: &str) -> Answer {
-    Answer::json(status, &json!({"error": {"code": status, "message": message, "status": name}}))
+fn refuses(status: u16, name: &str, message: &str) -> ScriptedAnswer {
+    ScriptedAnswer::json(status, &json!({"error": {"code": status, "message": message, "status": name}}))
 }
 
 /// Bodies from
@@ -59,7 +62,7 @@ async fn a_status_is_an_error_with_the_providers_words() {
             "gemini answered 400 FAILED_PRECONDITION: User location is not supported for the API use.",
         ),
         (
-            Answer::json(
+            ScriptedAnswer::json(
                 400,
                 &json!({"error": {
                     "code": 400,
@@ -85,22 +88,26 @@ async fn a_status_is_an_error_with_the_providers_words() {
             &format!("gemini answered 404 NOT_FOUND: {unknown_model}"),
         ),
         (
-            Answer::text(401, "text/plain", "who are you?"),
+            ScriptedAnswer::text(401, "text/plain", "who are you?"),
             ErrorKind::PermissionDenied,
             "gemini answered 401 Unauthorized",
         ),
-        (Answer::text(413, "text/html", "<html>"), ErrorKind::InvalidArgument, "gemini answered 413 Payload Too Large"),
         (
-            Answer::json(404, &json!({"error": "model 'x' not found"})),
+            ScriptedAnswer::text(413, "text/html", "<html>"),
+            ErrorKind::InvalidArgument,
+            "gemini answered 413 Payload Too Large",
+        ),
+        (
+            ScriptedAnswer::json(404, &json!({"error": "model 'x' not found"})),
             ErrorKind::NotFound,
             "gemini answered 404 Not Found: model 'x' not found",
         ),
         (
-            Answer::text(308, "text/plain", "").with_header("location", "http://127.0.0.1:1/"),
+            ScriptedAnswer::text(308, "text/plain", "").with_header("location", "http://127.0.0.1:1/"),
             ErrorKind::FailedPrecondition,
             "gemini answered 308 Permanent Redirect",
         ),
-        (Answer::text(501, "text/plain", ""), ErrorKind::Unavailable, "gemini answered 501 Not Implemented"),
+        (ScriptedAnswer::text(501, "text/plain", ""), ErrorKind::Unavailable, "gemini answered 501 Not Implemented"),
     ] {
         for request in [asks(), asks_streaming()] {
             let server = ModelServer::always(answer.clone()).await;
@@ -149,7 +156,7 @@ async fn the_pause_is_the_one_that_is_asked_for() {
     for answer in [
         refuses(429, "RESOURCE_EXHAUSTED", "Slowly.").with_header("retry-after-ms", "300"),
         refuses(429, "RESOURCE_EXHAUSTED", "Slowly.").with_header("retry-after", "0.3"),
-        Answer::json(429, &in_details),
+        ScriptedAnswer::json(429, &in_details),
     ] {
         let server = ModelServer::start([answer, works()]).await;
         let start = Instant::now();
@@ -181,14 +188,14 @@ async fn who_asks_to_wait_for_long_is_not_waited_for() {
 #[tokio::test]
 async fn a_connection_that_is_lost_before_the_answer_is_made_again() {
     let cases = [
-        (Answer::reset(), asks(), works()),
+        (ScriptedAnswer::reset(), asks(), works()),
         (works().closed_after(0), asks(), works()),
-        (Answer::text(200, "application/json", ""), asks(), works()),
-        (Answer::reset(), asks_streaming(), works_streaming()),
+        (ScriptedAnswer::text(200, "application/json", ""), asks(), works()),
+        (ScriptedAnswer::reset(), asks_streaming(), works_streaming()),
         (works_streaming().reset_after(0), asks_streaming(), works_streaming()),
         (works_streaming().closed_after(20), asks_streaming(), works_streaming()),
-        (Answer::events(""), asks_streaming(), works_streaming()),
-        (Answer::events(": nothing yet\n\n"), asks_streaming(), works_streaming()),
+        (ScriptedAnswer::events(""), asks_streaming(), works_streaming()),
+        (ScriptedAnswer::events(": nothing yet\n\n"), asks_streaming(), works_streaming()),
     ];
     join_all(cases.map(|(first, request, then)| async move {
         let server = ModelServer::start([first.clone(), then]).await;
@@ -213,20 +220,20 @@ async fn who_cannot_be_reached_is_unavailable() {
 async fn nothing_is_tried_again_once_a_piece_was_shown() {
     let piece = "data: {\"candidates\": [{\"content\": {\"parts\": [{\"text\": \"Hi\"}]}}]}\n\n";
     let complaint = "data: {\"error\": {\"code\": 503, \"message\": \"Overloaded.\", \"status\": \"UNAVAILABLE\"}}\n\n";
-    let server = ModelServer::start([Answer::events(piece).reset_after(piece.len()), works_streaming()]).await;
+    let server = ModelServer::start([ScriptedAnswer::events(piece).reset_after(piece.len()), works_streaming()]).await;
     let responses = answers(&model(&server), asks_streaming()).await;
     assert!(responses[0].is_ok() && responses[1].is_err() && responses.len() == 2);
     assert_eq!(server.requests().len(), 1);
 
     // The error in the stream becomes the last answer, and the pieces before it do not count as an answer.
-    let server = ModelServer::start([Answer::events(format!("{piece}{complaint}")), works_streaming()]).await;
+    let server = ModelServer::start([ScriptedAnswer::events(format!("{piece}{complaint}")), works_streaming()]).await;
     let last = answers(&model(&server), asks_streaming()).await.pop().unwrap().unwrap();
     assert_eq!((last.error_code.as_deref(), last.error_message.as_deref()), (Some("UNAVAILABLE"), Some("Overloaded.")));
     assert_eq!((last.content, last.partial), (None, Some(false)));
     assert_eq!(server.requests().len(), 1);
 
     // An error before the first piece is treated like an HTTP status.
-    let server = ModelServer::start([Answer::events(complaint), works_streaming()]).await;
+    let server = ModelServer::start([ScriptedAnswer::events(complaint), works_streaming()]).await;
     assert!(answers(&model(&server), asks_streaming()).await.iter().all(Result::is_ok));
     assert_eq!(server.requests().len(), 2);
 }
@@ -240,7 +247,7 @@ async fn a_complaint_in_the_middle_of_a_stream_needs_no_form() {
         "data: {\"candidates\": [{\"content\": {\"parts\": [{\"text\": \"First \"}]},\"finishReason\": \"STOP\",\"index\": 0}]}\r\n\r\n",
         "{\n  \"error\": {\n    \"code\": 499,\n    \"message\": \"The operation was cancelled.\",\n    \"status\": \"CANCELLED\"\n  }\n}\n",
     );
-    let server = ModelServer::always(Answer::events(body)).await;
+    let server = ModelServer::always(ScriptedAnswer::events(body)).await;
     let last = answers(&model(&server), asks_streaming()).await.pop().unwrap().unwrap();
     assert_eq!(last.error_code.as_deref(), Some("CANCELLED"));
     assert_eq!(last.error_message.as_deref(), Some("The operation was cancelled."));
@@ -248,14 +255,14 @@ async fn a_complaint_in_the_middle_of_a_stream_needs_no_form() {
 
 #[tokio::test]
 async fn the_key_shows_up_nowhere() {
-    let log = Log::default();
+    let log = LoggedFields::default();
     let _logging = tracing::subscriber::set_default(log.clone());
     let repeats = format!("The key {KEY} is not known here.");
     let server = ModelServer::start([
         refuses(500, "INTERNAL", &repeats).with_header("retry-after", "0"),
         refuses(403, "PERMISSION_DENIED", &repeats),
         works(),
-        Answer::reset(),
+        ScriptedAnswer::reset(),
     ])
     .await;
     let builder = RemoteLlm::builder("gemini-2.5-flash").endpoint(server.url()).api_key(KEY).max_retries(1);
@@ -278,7 +285,7 @@ async fn the_key_shows_up_nowhere() {
 /// The libraries that we use would log whole bodies.
 #[tokio::test]
 async fn what_a_provider_repeats_is_in_no_log() {
-    let log = Log::default();
+    let log = LoggedFields::default();
     let _logging = tracing::subscriber::set_default(log.clone());
     let said = format!("{KEY}, who said: {SAID}");
     let unknown = json!({"type": "something_new", "said": said});
@@ -298,9 +305,10 @@ async fn what_a_provider_repeats_is_in_no_log() {
         ),
         ("openai_resp::gpt-5", responses(json!({"type": "error", "code": "server_error", "message": said}))),
     ] {
-        let broken = Answer::text(200, "application/json", &format!("{{\"no\": \"json, {said}"));
-        let odd = Answer::json(200, &json!({"output": [{"type": "new", "said": said}], "content": [{"said": said}]}));
-        let server = ModelServer::start([Answer::events(&stream), broken, odd]).await;
+        let broken = ScriptedAnswer::text(200, "application/json", &format!("{{\"no\": \"json, {said}"));
+        let odd =
+            ScriptedAnswer::json(200, &json!({"output": [{"type": "new", "said": said}], "content": [{"said": said}]}));
+        let server = ModelServer::start([ScriptedAnswer::events(&stream), broken, odd]).await;
         let model = RemoteLlm::builder(name).endpoint(format!("{}/v1", server.url())).api_key(KEY).max_retries(0);
         let model = model.build().unwrap();
         let last = answers(&model, asks_streaming()).await.pop().unwrap().unwrap();
@@ -339,11 +347,11 @@ async fn an_answer_without_end_is_an_error() {
         endless(&format!("data: {{\"choices\": [{{\"index\": 0, \"delta\": {{\"content\": \"{megabyte}\"}}}}]}}"));
     let spaces = " ".repeat(65 << 20);
     for (name, path, answer, request) in [
-        ("gemini-2.5-flash", "", Answer::text(200, "application/json", &spaces), asks()),
-        ("gemini-2.5-flash", "", Answer::events(&gemini), asks_streaming()),
-        ("ollama::llama3", "", Answer::text(200, "application/json", &spaces), asks()),
-        ("ollama::llama3", "", Answer::lines(&spaces), asks_streaming()),
-        ("openai::some-model", "/v1", Answer::events(&chat), asks_streaming()),
+        ("gemini-2.5-flash", "", ScriptedAnswer::text(200, "application/json", &spaces), asks()),
+        ("gemini-2.5-flash", "", ScriptedAnswer::events(&gemini), asks_streaming()),
+        ("ollama::llama3", "", ScriptedAnswer::text(200, "application/json", &spaces), asks()),
+        ("ollama::llama3", "", ScriptedAnswer::lines(&spaces), asks_streaming()),
+        ("openai::some-model", "/v1", ScriptedAnswer::events(&chat), asks_streaming()),
     ] {
         let server = ModelServer::always(answer).await;
         let model = RemoteLlm::builder(name).endpoint(format!("{}{path}", server.url())).api_key(KEY);

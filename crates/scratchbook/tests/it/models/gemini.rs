@@ -8,7 +8,7 @@ use scratchbook::model::{Llm, LlmRequest, LlmResponse, RemoteLlm};
 use scratchbook::{Content, Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
-use super::server::{Answer, ModelServer};
+use super::server::{ModelServer, ScriptedAnswer};
 
 pub(super) const KEY: &str = "AIzaSecretSecretSecret";
 
@@ -112,8 +112,8 @@ async fn answers_are_read_as_google_adk_reads_them() {
     for case in published() {
         let body = case["body"].as_str().unwrap();
         let (answer, request) = match case["stream"] == true {
-            true => (Answer::events(body), asks_streaming()),
-            false => (Answer::text(200, "application/json", body), asks()),
+            true => (ScriptedAnswer::events(body), asks_streaming()),
+            false => (ScriptedAnswer::text(200, "application/json", body), asks()),
         };
         let server = ModelServer::always(answer).await;
         let responses: Result<Vec<_>> = answers(&model(&server), request).await.into_iter().collect();
@@ -127,8 +127,9 @@ async fn answers_are_read_as_google_adk_reads_them() {
 
 #[tokio::test]
 async fn a_stream_is_read_to_its_end_though_every_piece_says_stop() {
-    let server =
-        ModelServer::always(Answer::events(published_as("streaming-success-utf8.txt")["body"].as_str().unwrap()));
+    let server = ModelServer::always(ScriptedAnswer::events(
+        published_as("streaming-success-utf8.txt")["body"].as_str().unwrap(),
+    ));
     let responses = answers(&model(&server.await), asks_streaming()).await;
     let whole = responses.last().unwrap().as_ref().unwrap().content.clone().unwrap().text();
     assert!(whole.starts_with("秋风瑟瑟") && whole.ends_with("领悟秋天的哲理。"), "{whole}");
@@ -138,7 +139,7 @@ async fn a_stream_is_read_to_its_end_though_every_piece_says_stop() {
 async fn wherever_a_stream_is_cut_it_says_the_same() {
     let case = published_as("streaming-success-utf8.txt");
     let body = case["body"].as_str().unwrap();
-    let whole = Answer::events(body);
+    let whole = ScriptedAnswer::events(body);
     let cut = (1..body.len()).map(|place| whole.clone().cut_at([place]));
     let everywhere = whole.clone().cut_at(1..body.len());
     let server = ModelServer::start([whole.clone(), everywhere].into_iter().chain(cut)).await;
@@ -155,11 +156,11 @@ async fn wherever_a_stream_is_cut_it_says_the_same() {
 async fn a_stream_that_breaks_off_is_an_error_wherever_it_does() {
     let case = published_as("streaming-success-basic-reply-short.txt");
     let body = case["body"].as_str().unwrap();
-    let whole = Answer::events(body);
+    let whole = ScriptedAnswer::events(body);
     // The answer is complete with the last piece, even without the empty line after it.
     let places = (0..body.trim_end().len()).step_by(7);
     let broken = places.flat_map(|place| {
-        let clean = Answer::events(&body.as_bytes()[..place]);
+        let clean = ScriptedAnswer::events(&body.as_bytes()[..place]);
         [whole.clone().closed_after(place), whole.clone().reset_after(place), clean]
     });
     join_all(broken.map(|answer| async {
@@ -178,9 +179,9 @@ async fn a_stream_that_breaks_off_is_an_error_wherever_it_does() {
 async fn an_answer_that_breaks_off_is_an_error() {
     let case = published_as("unary-success-basic-reply-short.json");
     let body = case["body"].as_str().unwrap();
-    let whole = Answer::text(200, "application/json", body);
+    let whole = ScriptedAnswer::text(200, "application/json", body);
     for place in [0, 1, body.len() / 2, body.len() - 3] {
-        let clean = Answer::text(200, "application/json", &body[..place]);
+        let clean = ScriptedAnswer::text(200, "application/json", &body[..place]);
         for answer in [whole.clone().closed_after(place), whole.clone().reset_after(place), clean] {
             let server = ModelServer::always(answer).await;
             let model = RemoteLlm::builder("gemini-2.5-flash").endpoint(server.url()).api_key(KEY).max_retries(0);
@@ -195,11 +196,11 @@ async fn what_is_no_answer_is_an_error_and_not_tried_again() {
     for body in
         ["no JSON", "{\"candidates\": [}", "[1]", "\u{feff}{}", "{\"candidates\": [{\"content\": 1}]}", "<html>"]
     {
-        let whole = ModelServer::always(Answer::text(200, "text/html", body)).await;
+        let whole = ModelServer::always(ScriptedAnswer::text(200, "text/html", body)).await;
         let error = failure(&model(&whole), asks()).await;
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         assert_eq!(whole.requests().len(), 1);
-        let streamed = ModelServer::always(Answer::events(format!("data: {body}\n\n"))).await;
+        let streamed = ModelServer::always(ScriptedAnswer::events(format!("data: {body}\n\n"))).await;
         let error = failure(&model(&streamed), asks_streaming()).await;
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         assert_eq!(streamed.requests().len(), 1);
@@ -210,7 +211,7 @@ async fn what_is_no_answer_is_an_error_and_not_tried_again() {
 async fn a_slow_stream_is_waited_for_as_long_as_it_goes_on() {
     let case = published_as("streaming-success-basic-reply-short.txt");
     let body = case["body"].as_str().unwrap();
-    let slow = Answer::events(body).cut_at([100, 300, 500, 700]).slowly(Duration::from_millis(100));
+    let slow = ScriptedAnswer::events(body).cut_at([100, 300, 500, 700]).slowly(Duration::from_millis(100));
     let server = ModelServer::always(slow).await;
     let model = RemoteLlm::builder("gemini-2.5-flash").endpoint(server.url()).api_key(KEY);
     let model = model.timeout(Duration::from_millis(400)).build().unwrap();
@@ -223,12 +224,12 @@ async fn a_slow_stream_is_waited_for_as_long_as_it_goes_on() {
 async fn who_says_nothing_is_waited_for_only_so_long() {
     let case = published_as("streaming-success-basic-reply-short.txt");
     let first = case["body"].as_str().unwrap().find("\n\r\n").unwrap() + 3;
-    let stops = Answer::events(case["body"].as_str().unwrap()).silent_after(first);
-    let half = Answer::json(200, &json!({"candidates": []})).silent_after(5);
+    let stops = ScriptedAnswer::events(case["body"].as_str().unwrap()).silent_after(first);
+    let half = ScriptedAnswer::json(200, &json!({"candidates": []})).silent_after(5);
     for (answer, request, shown) in [
-        (Answer::silence(), asks(), 0),
+        (ScriptedAnswer::silence(), asks(), 0),
         (half, asks(), 0),
-        (Answer::silence(), asks_streaming(), 0),
+        (ScriptedAnswer::silence(), asks_streaming(), 0),
         (stops, asks_streaming(), 1),
     ] {
         let server = ModelServer::always(answer).await;
@@ -249,7 +250,7 @@ async fn who_says_nothing_is_waited_for_only_so_long() {
 async fn dropping_the_stream_closes_the_connection() {
     let case = published_as("streaming-success-basic-reply-short.txt");
     let first = case["body"].as_str().unwrap().find("\n\r\n").unwrap() + 3;
-    let server = ModelServer::always(Answer::events(case["body"].as_str().unwrap()).silent_after(first)).await;
+    let server = ModelServer::always(ScriptedAnswer::events(case["body"].as_str().unwrap()).silent_after(first)).await;
     let mut stream = model(&server).generate(asks_streaming());
     assert_eq!(stream.next().await.unwrap().unwrap().partial, Some(true));
     drop(stream);
@@ -261,7 +262,7 @@ async fn arguments(paths: impl IntoIterator<Item = String>) -> Value {
     let pieces: Vec<_> = paths.into_iter().map(|path| json!({"jsonPath": path, "numberValue": 1})).collect();
     let part = json!({"functionCall": {"name": "f", "partialArgs": pieces, "willContinue": false}});
     let body = json!({"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}]});
-    let server = ModelServer::always(Answer::events(format!("data: {body}\n\n"))).await;
+    let server = ModelServer::always(ScriptedAnswer::events(format!("data: {body}\n\n"))).await;
     let whole = answers(&model(&server), asks_streaming()).await.pop().unwrap().unwrap();
     let call = whole.content.unwrap().parts()[0].function_call.clone().unwrap();
     Value::Object(call.args.unwrap())
@@ -287,8 +288,11 @@ async fn calls_of_an_answer_that_was_blocked_or_is_malformed_are_not_made() {
             let body = json!({"candidates": [{
                 "content": {"role": "model", "parts": parts}, "finishReason": reason, "finishMessage": "No.",
             }]});
-            let server =
-                ModelServer::start([Answer::json(200, &body), Answer::events(format!("data: {body}\n\n"))]).await;
+            let server = ModelServer::start([
+                ScriptedAnswer::json(200, &body),
+                ScriptedAnswer::events(format!("data: {body}\n\n")),
+            ])
+            .await;
             for request in [asks(), asks_streaming()] {
                 let whole = answers(&model(&server), request).await.pop().unwrap().unwrap();
                 assert_eq!(whole.content.map(|content| content.text()).as_deref(), left, "{reason}");
@@ -299,7 +303,7 @@ async fn calls_of_an_answer_that_was_blocked_or_is_malformed_are_not_made() {
     let body = json!({"candidates": [{
         "content": {"role": "model", "parts": [{"functionCall": {"name": "pay", "args": {}}}]}, "finishReason": "MAX_TOKENS",
     }]});
-    let server = ModelServer::always(Answer::json(200, &body)).await;
+    let server = ModelServer::always(ScriptedAnswer::json(200, &body)).await;
     let whole = answers(&model(&server), asks()).await.pop().unwrap().unwrap();
     assert!(whole.content.unwrap().parts()[0].function_call.is_some());
 }

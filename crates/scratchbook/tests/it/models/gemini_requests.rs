@@ -6,7 +6,7 @@ use scratchbook::{Content, ErrorKind};
 use serde_json::{Map, Value, json};
 
 use super::gemini::{KEY, answers, asks, asks_streaming, failure, model, recorded, with_floats};
-use super::server::{Answer, ModelServer};
+use super::server::{ModelServer, ScriptedAnswer};
 
 /// Spells fields as in the API's documentation. google-genai sends objects that it passes through in snake case, which
 /// the API accepts, too.
@@ -40,7 +40,8 @@ fn documented(value: &Value) -> Value {
 #[tokio::test]
 async fn requests_are_those_of_google_adk() {
     for case in recorded(include_str!("../../fixtures/gemini/requests.json")) {
-        let server = ModelServer::always(Answer::json(200, &json!({"candidates": [{"finishReason": "STOP"}]}))).await;
+        let server =
+            ModelServer::always(ScriptedAnswer::json(200, &json!({"candidates": [{"finishReason": "STOP"}]}))).await;
         let of = |name: &str| case.get(name).cloned().unwrap_or_default();
         let mut request = LlmRequest::default();
         request.contents = serde_json::from_value(of("contents")).unwrap();
@@ -69,7 +70,7 @@ async fn a_schema_that_openapi_cannot_say_is_sent_as_json_schema() {
         json!({"$ref": "#/$defs/Missing"}),
         json!(true),
     ] {
-        let server = ModelServer::always(Answer::json(200, &json!({}))).await;
+        let server = ModelServer::always(ScriptedAnswer::json(200, &json!({}))).await;
         let mut request = asks();
         request.output_schema = Some(schema.clone());
         answers(&model(&server), request).await.remove(0).unwrap();
@@ -88,7 +89,7 @@ async fn a_schema_of_a_rust_type_is_one_of_openapi() {
         age: Option<u32>,
         size: f64,
     }
-    let server = ModelServer::always(Answer::json(200, &json!({}))).await;
+    let server = ModelServer::always(ScriptedAnswer::json(200, &json!({}))).await;
     let mut request = asks();
     request.output_schema = Some(schemars::schema_for!(Person).into());
     answers(&model(&server), request).await.remove(0).unwrap();
@@ -118,7 +119,7 @@ async fn a_request_goes_where_the_model_is() {
         ("gemma-3-27b-it", "/v1beta/models/gemma-3-27b-it"),
         ("gemini-a?b#c", "/v1beta/models/gemini-a%3Fb%23c"),
     ] {
-        let server = ModelServer::always(Answer::events("data: {}\n\n")).await;
+        let server = ModelServer::always(ScriptedAnswer::events("data: {}\n\n")).await;
         let model = RemoteLlm::builder(name).endpoint(format!("{}/way/", server.url())).api_key(KEY);
         let model = model.header("x-team", "blue").build().unwrap();
         assert_eq!(model.name(), name);
@@ -138,7 +139,7 @@ async fn a_request_goes_where_the_model_is() {
 
 #[tokio::test]
 async fn a_request_may_name_another_model_of_the_provider() {
-    let server = ModelServer::always(Answer::json(200, &json!({}))).await;
+    let server = ModelServer::always(ScriptedAnswer::json(200, &json!({}))).await;
     let mut request = asks();
     request.model = "gemini-2.5-pro".to_owned();
     answers(&model(&server), request.clone()).await.remove(0).unwrap();
@@ -155,7 +156,7 @@ async fn what_a_newer_program_has_written_is_not_sent() {
     let told = json!({"role": "user", "new": 1, "parts": parts});
     let mut request = asks();
     request.contents = vec![serde_json::from_value(told).unwrap()];
-    let server = ModelServer::always(Answer::json(200, &json!({"candidates": []}))).await;
+    let server = ModelServer::always(ScriptedAnswer::json(200, &json!({"candidates": []}))).await;
     answers(&model(&server), request).await.remove(0).unwrap();
     let sent = json!([{"role": "user", "parts": [{"text": "a"}, {"functionCall": {"name": "f"}},
         {"inlineData": {"data": "AA==", "mimeType": "image/png"}}]}]);
@@ -186,7 +187,7 @@ async fn signatures_of_other_providers_are_not_sent() {
         Content::new("model", vec![called(&foreign), called(&waived)]),
         Content::user("Go on."),
     ];
-    let server = ModelServer::always(Answer::json(200, &json!({"candidates": []}))).await;
+    let server = ModelServer::always(ScriptedAnswer::json(200, &json!({"candidates": []}))).await;
     answers(&model(&server), request).await.remove(0).unwrap();
     let signed: Vec<Vec<bool>> = server.request().body["contents"]
         .as_array()

@@ -7,7 +7,7 @@ use scratchbook::model::{Llm, LlmRequest, RemoteLlm};
 use scratchbook::{ErrorKind, Result};
 use serde_json::json;
 
-use super::server::{Answer, ModelServer};
+use super::server::{ModelServer, ScriptedAnswer};
 
 /// All variables from which a key or an endpoint may be read here.
 const VARIABLES: [&str; 8] = [
@@ -133,7 +133,7 @@ async fn keys_and_endpoints_come_from_the_environment() {
         model.generate(LlmRequest::default()).next().await.unwrap().unwrap();
         return;
     }
-    let server = ModelServer::always(Answer::json(200, &json!({}))).await;
+    let server = ModelServer::always(ScriptedAnswer::json(200, &json!({}))).await;
     let address = server.url();
     let url = ("GOOGLE_GEMINI_BASE_URL", address.as_str());
     for (variables, key) in [

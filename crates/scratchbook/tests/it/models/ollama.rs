@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::ask::{call, conversation, end, model, part, parts, question, result, streamed, texts, weather, whole};
 use super::promises::Spoken;
-use super::server::{Answer, ModelServer};
+use super::server::{ModelServer, ScriptedAnswer};
 
 /// <https://github.com/ollama/ollama/blob/main/docs/api.md#generate-a-chat-completion>; the text of the stream is ours, for
 /// its characters of several bytes.
@@ -29,12 +29,12 @@ pub(crate) const SPOKEN: Spoken = Spoken {
         "\n",
     ),
     text: "Grüße an 🌍!",
-    streaming: |body| Answer::lines(body),
+    streaming: |body| ScriptedAnswer::lines(body),
     error: "{\"error\":\"Overloaded\"}\n",
 };
 
-fn lines(lines: &[Value]) -> Answer {
-    Answer::lines(lines.iter().map(|line| format!("{line}\n")).collect::<String>())
+fn lines(lines: &[Value]) -> ScriptedAnswer {
+    ScriptedAnswer::lines(lines.iter().map(|line| format!("{line}\n")).collect::<String>())
 }
 
 fn said(message: &Value) -> Value {
@@ -48,8 +48,11 @@ fn done(reason: &str) -> Value {
 
 #[tokio::test]
 async fn usage_model_and_pieces_are_told() {
-    let server =
-        ModelServer::start([Answer::lines(SPOKEN.stream), Answer::text(200, "application/json", SPOKEN.whole)]).await;
+    let server = ModelServer::start([
+        ScriptedAnswer::lines(SPOKEN.stream),
+        ScriptedAnswer::text(200, "application/json", SPOKEN.whole),
+    ])
+    .await;
     let model = model(SPOKEN.model, &server, "");
     let (pieces, last) = streamed(&model, question("why is the sky blue?")).await;
     let last = last.unwrap();
@@ -69,7 +72,7 @@ async fn usage_model_and_pieces_are_told() {
 
 #[tokio::test]
 async fn a_question_is_asked_in_ollamas_words() {
-    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    let server = ModelServer::always(ScriptedAnswer::text(200, "application/json", SPOKEN.whole)).await;
     let mut request = question("Hello!");
     request.system_instruction = Some("Be kind.".to_owned());
     request.tools = vec![weather()];
@@ -109,7 +112,7 @@ async fn a_question_is_asked_in_ollamas_words() {
 
 #[tokio::test]
 async fn a_conversation_is_told_call_by_call() {
-    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    let server = ModelServer::always(ScriptedAnswer::text(200, "application/json", SPOKEN.whole)).await;
     let request = conversation([
         Content::new("user", vec![Part::text("What"), Part::text("is this?"), Part::bytes(b"\x89PNG", "image/png")]),
         Content::new(
@@ -151,7 +154,7 @@ async fn how_much_to_think_is_asked_in_ollamas_words() {
         (json!({"thinkingBudget": -1}), json!(true)),
         (json!({"includeThoughts": true}), Value::Null),
     ];
-    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    let server = ModelServer::always(ScriptedAnswer::text(200, "application/json", SPOKEN.whole)).await;
     for (config, think) in cases {
         let mut request = question("Hello!");
         request.config.thinking_config = Some(config.clone());
@@ -163,7 +166,7 @@ async fn how_much_to_think_is_asked_in_ollamas_words() {
 /// <https://github.com/ollama/ollama/blob/main/docs/api.md#chat-request-structured-outputs>
 #[tokio::test]
 async fn an_answer_is_held_to_its_schema() {
-    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    let server = ModelServer::always(ScriptedAnswer::text(200, "application/json", SPOKEN.whole)).await;
     let model = model(SPOKEN.model, &server, "");
     let schema = json!({
         "type": "object",
@@ -198,7 +201,7 @@ async fn what_ollama_cannot_take_is_refused_before_it_is_asked() {
 
 #[tokio::test]
 async fn tools_that_must_not_be_called_are_not_told() {
-    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    let server = ModelServer::always(ScriptedAnswer::text(200, "application/json", SPOKEN.whole)).await;
     let mut request = question("Hello!");
     request.tools = vec![weather()];
     request.config.tool_config = Some(json!({"functionCallingConfig": {"mode": "NONE"}}));
@@ -216,7 +219,8 @@ async fn calls_are_read() {
     let message = json!({"role": "assistant", "content": "", "tool_calls": [paris, time]});
     let mut at_once = done("stop");
     at_once["message"] = message.clone();
-    let server = ModelServer::start([lines(&[said(&message), done("stop")]), Answer::json(200, &at_once)]).await;
+    let server =
+        ModelServer::start([lines(&[said(&message), done("stop")]), ScriptedAnswer::json(200, &at_once)]).await;
     let model = model(SPOKEN.model, &server, "");
     let (pieces, last) = streamed(&model, question("What is the weather today in Paris?")).await;
     assert!(pieces.is_empty());

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::ask::{end, model, parts, question, streamed, texts, whole};
 use super::promises::Spoken;
-use super::server::{Answer, ModelServer};
+use super::server::{ModelServer, ScriptedAnswer};
 
 /// <https://platform.openai.com/docs/api-reference/chat/create> and `/chat/streaming`; the text of the stream is ours, for
 /// its characters of several bytes.
@@ -43,7 +43,7 @@ pub(crate) const SPOKEN: Spoken = Spoken {
         "\n\ndata: [DONE]\n\n",
     ),
     text: "Grüße an 🌍!",
-    streaming: |body| Answer::events(body),
+    streaming: |body| ScriptedAnswer::events(body),
     error: "data: {\"error\":{\"message\":\"Overloaded\",\"type\":\"server_error\",\"code\":null}}\n\n",
 };
 
@@ -55,16 +55,16 @@ fn chunk(delta: &Value, finish: Option<&str>) -> String {
 }
 
 /// A stream of these deltas.
-fn stream(deltas: impl IntoIterator<Item = Value>, finish: &str) -> Answer {
+fn stream(deltas: impl IntoIterator<Item = Value>, finish: &str) -> ScriptedAnswer {
     let mut body: String = deltas.into_iter().map(|delta| chunk(&delta, None)).collect();
     body.push_str(&chunk(&json!({}), Some(finish)));
-    Answer::events(format!("{body}data: [DONE]\n\n"))
+    ScriptedAnswer::events(format!("{body}data: [DONE]\n\n"))
 }
 
 /// A whole answer with this message.
-fn message(message: &Value, finish: &str) -> Answer {
+fn message(message: &Value, finish: &str) -> ScriptedAnswer {
     let choice = json!({"index": 0, "message": message, "finish_reason": finish});
-    Answer::json(200, &json!({"object": "chat.completion", "model": "gpt-4o-mini", "choices": [choice]}))
+    ScriptedAnswer::json(200, &json!({"object": "chat.completion", "model": "gpt-4o-mini", "choices": [choice]}))
 }
 
 fn tool_call(index: u64, id: &str, name: &str, arguments: &str) -> Value {
@@ -78,8 +78,11 @@ fn fragment(index: u64, arguments: &str) -> Value {
 
 #[tokio::test]
 async fn usage_model_and_pieces_are_told() {
-    let server =
-        ModelServer::start([Answer::events(SPOKEN.stream), Answer::text(200, "application/json", SPOKEN.whole)]).await;
+    let server = ModelServer::start([
+        ScriptedAnswer::events(SPOKEN.stream),
+        ScriptedAnswer::text(200, "application/json", SPOKEN.whole),
+    ])
+    .await;
     let model = model(SPOKEN.model, &server, "/v1");
     let (pieces, last) = streamed(&model, question("Hello!")).await;
     let last = last.unwrap();

@@ -7,11 +7,11 @@ use serde_json::json;
 
 use super::ask::{call, conversation, model, part, question, result, streamed, weather, whole};
 use super::openai::SPOKEN;
-use super::server::{Answer, ModelServer};
+use super::server::{ModelServer, ScriptedAnswer};
 
 #[tokio::test]
 async fn a_question_is_asked_in_openais_words() {
-    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    let server = ModelServer::always(ScriptedAnswer::text(200, "application/json", SPOKEN.whole)).await;
     let model = model(SPOKEN.model, &server, "/v1");
     let mut request = question("Hello!");
     request.system_instruction = Some("Be kind.".to_owned());
@@ -60,7 +60,7 @@ async fn a_question_is_asked_in_openais_words() {
 
 #[tokio::test]
 async fn a_stream_is_asked_for_with_its_usage() {
-    let server = ModelServer::start([Answer::events(SPOKEN.stream)]).await;
+    let server = ModelServer::start([ScriptedAnswer::events(SPOKEN.stream)]).await;
     let _ = streamed(&model("openai::gpt-5-mini", &server, "/v1"), question("Hello!")).await;
     let expected = json!({
         "model": "gpt-5-mini",
@@ -73,7 +73,7 @@ async fn a_stream_is_asked_for_with_its_usage() {
 
 #[tokio::test]
 async fn a_conversation_with_calls_is_told_with_its_ids() {
-    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    let server = ModelServer::always(ScriptedAnswer::text(200, "application/json", SPOKEN.whole)).await;
     let model = model(SPOKEN.model, &server, "/v1");
     let thought = part(json!({"text": "Two places.", "thought": true}));
     let request = conversation([
@@ -117,7 +117,7 @@ async fn a_conversation_with_calls_is_told_with_its_ids() {
 
 #[tokio::test]
 async fn calls_and_their_answers_always_stand_together() {
-    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    let server = ModelServer::always(ScriptedAnswer::text(200, "application/json", SPOKEN.whole)).await;
     let model = model(SPOKEN.model, &server, "/v1");
     let request = conversation([
         // There are two calls. One is answered at once and again later; the other is never answered.
@@ -172,7 +172,7 @@ async fn calls_and_their_answers_always_stand_together() {
 
 #[tokio::test]
 async fn images_files_and_texts_are_told() {
-    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    let server = ModelServer::always(ScriptedAnswer::text(200, "application/json", SPOKEN.whole)).await;
     let model = model(SPOKEN.model, &server, "/v1");
     let request = conversation([Content::new(
         "user",
@@ -199,7 +199,7 @@ async fn images_files_and_texts_are_told() {
 /// Tools do not know the model, so their results may contain data that the model does not accept.
 #[tokio::test]
 async fn what_tools_show_is_told_after_their_answers() {
-    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    let server = ModelServer::always(ScriptedAnswer::text(200, "application/json", SPOKEN.whole)).await;
     let drawn = part(json!({"functionResponse": {
         "id": "call_1", "name": "draw", "response": {"result": "done"},
         "parts": [
@@ -227,7 +227,7 @@ async fn what_tools_show_is_told_after_their_answers() {
 /// The last message is the user's even if the conversation is empty, has nothing to send, or ends with the model's.
 #[tokio::test]
 async fn somebody_always_asks() {
-    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    let server = ModelServer::always(ScriptedAnswer::text(200, "application/json", SPOKEN.whole)).await;
     let model = model(SPOKEN.model, &server, "/v1");
     let begin = json!([{"role": "user", "content": "Handle the requests as specified in the System Instruction."}]);
     for contents in [vec![], vec![Content::user("")], vec![Content::new("user", vec![])]] {
@@ -266,7 +266,7 @@ async fn what_openai_cannot_take_is_refused_before_it_is_asked() {
 
 #[tokio::test]
 async fn an_answer_is_held_to_its_schema() {
-    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    let server = ModelServer::always(ScriptedAnswer::text(200, "application/json", SPOKEN.whole)).await;
     let mut request = question("How old?");
     request.output_schema = Some(json!({
         "title": "Age of it", "type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"],

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::ask::{call, conversation, end, model, part, parts, question, result, streamed, texts, weather, whole};
 use super::openai;
-use super::server::{Answer, ModelServer};
+use super::server::{ModelServer, ScriptedAnswer};
 
 #[tokio::test]
 async fn any_server_that_speaks_openais_words_is_a_model() {
-    let server = ModelServer::always(Answer::text(200, "application/json", openai::SPOKEN.whole)).await;
+    let server = ModelServer::always(ScriptedAnswer::text(200, "application/json", openai::SPOKEN.whole)).await;
     let answer = whole(&model("openai::some-model", &server, "/proxy/v1"), question("Hello!")).await.unwrap();
     assert_eq!(parts(&answer), json!([{"text": "Hello! How can I assist you today?"}]));
     let asked = server.request();
@@ -20,7 +20,7 @@ async fn any_server_that_speaks_openais_words_is_a_model() {
 /// The end of such a name does not set how much the model thinks.
 #[tokio::test]
 async fn a_models_name_is_sent_as_it_is() {
-    let server = ModelServer::always(Answer::text(200, "application/json", openai::SPOKEN.whole)).await;
+    let server = ModelServer::always(ScriptedAnswer::text(200, "application/json", openai::SPOKEN.whole)).await;
     for name in ["openai::qwen-max", "mistral::mistral-medium", "groq::some-low", "openai_resp::gpt-5-high"] {
         let _ = whole(&model(name, &server, "/v1"), question("Hello!")).await;
         let body = server.requests().pop().unwrap().body;
@@ -39,7 +39,7 @@ async fn groq_is_a_provider() {
         json!({"choices": choice(json!({}), json!("stop")), "x_groq": {"id": "req_1", "usage": usage}}),
     ];
     let body: String = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
-    let server = ModelServer::start([Answer::events(format!("{body}data: [DONE]\n\n"))]).await;
+    let server = ModelServer::start([ScriptedAnswer::events(format!("{body}data: [DONE]\n\n"))]).await;
     let (pieces, last) =
         streamed(&model("groq::llama-3.3-70b-versatile", &server, "/openai/v1"), question("Hello!")).await;
     assert_eq!(texts(&pieces), ["Fast"]);
@@ -54,7 +54,7 @@ async fn groq_is_a_provider() {
 /// <https://api-docs.deepseek.com/guides/thinking_mode#tool-calls>: the thoughts that led to a call come back with it.
 #[tokio::test]
 async fn deepseek_gets_back_what_it_thought_before_a_call() {
-    let server = ModelServer::always(Answer::text(200, "application/json", openai::SPOKEN.whole)).await;
+    let server = ModelServer::always(ScriptedAnswer::text(200, "application/json", openai::SPOKEN.whole)).await;
     let thought = |text: &str| part(json!({"text": text, "thought": true}));
     let request = conversation([
         Content::user("Hello!"),
@@ -83,14 +83,14 @@ async fn mistrals_thoughts_are_kept_apart() {
         {"type": "text", "text": "Hi."},
     ]);
     let choice = json!({"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"});
-    let server = ModelServer::start([Answer::json(200, &json!({"choices": [choice]}))]).await;
+    let server = ModelServer::start([ScriptedAnswer::json(200, &json!({"choices": [choice]}))]).await;
     let answer = whole(&model("mistral::magistral-medium-latest", &server, "/v1"), question("Hello!")).await.unwrap();
     assert_eq!(parts(&answer), json!([{"text": "Hm.", "thought": true}, {"text": "Hi."}]));
 }
 
-fn events(events: &[Value]) -> Answer {
+fn events(events: &[Value]) -> ScriptedAnswer {
     let lines = events.iter().map(|event| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap()));
-    Answer::events(lines.collect::<String>())
+    ScriptedAnswer::events(lines.collect::<String>())
 }
 
 /// <https://platform.openai.com/docs/api-reference/responses/create>, shortened.
@@ -129,7 +129,7 @@ async fn openais_responses_are_read_and_asked_for() {
         json!({"type": "response.completed", "response": response(&json!([thought, answered("Let me see."), call_item]))}),
     ];
     let whole_answer = response(&json!([thought, answered("Let me see."), call_item]));
-    let server = ModelServer::start([events(&stream), Answer::json(200, &whole_answer)]).await;
+    let server = ModelServer::start([events(&stream), ScriptedAnswer::json(200, &whole_answer)]).await;
     let model = model("openai_resp::gpt-5", &server, "/v1");
     let mut request = conversation([
         Content::user("Weather?"),
@@ -196,7 +196,7 @@ async fn openais_responses_tell_why_they_ended() {
     ];
     for (response, code) in cases {
         let stream = events(&[json!({"type": "response.incomplete", "response": response})]);
-        let server = ModelServer::start([stream, Answer::json(200, &response)]).await;
+        let server = ModelServer::start([stream, ScriptedAnswer::json(200, &response)]).await;
         let model = model("openai_resp::gpt-5", &server, "/v1");
         let (_, last) = streamed(&model, question("Hello!")).await;
         for answer in [last.unwrap(), whole(&model, question("Hello!")).await.unwrap()] {

@@ -7,7 +7,7 @@ use scratchbook::{ErrorKind, Result};
 use serde_json::json;
 
 use super::ask::{model, parts, patient, question, streamed, texts, whole};
-use super::server::{Answer, ModelServer};
+use super::server::{ModelServer, ScriptedAnswer};
 use super::{anthropic, ollama, openai};
 
 /// A provider, and its published example of an answer.
@@ -20,7 +20,7 @@ pub(crate) struct Spoken {
     /// The text of the stream.
     pub(crate) text: &'static str,
     /// Returns an answer that sends a stream.
-    pub(crate) streaming: fn(&[u8]) -> Answer,
+    pub(crate) streaming: fn(&[u8]) -> ScriptedAnswer,
     /// The provider's form of an error in a stream.
     pub(crate) error: &'static str,
 }
@@ -34,7 +34,7 @@ impl Spoken {
         patient(self.model, server, self.path, 2)
     }
 
-    fn streaming(&self, body: &[u8]) -> Answer {
+    fn streaming(&self, body: &[u8]) -> ScriptedAnswer {
         (self.streaming)(body)
     }
 
@@ -151,7 +151,7 @@ async fn a_silent_model_is_given_up() {
     for spoken in ALL {
         let half = spoken.begun();
         let halting = spoken.streaming(spoken.stream.as_bytes()).silent_after(half);
-        let server = ModelServer::start([Answer::silence(), Answer::silence(), halting]).await;
+        let server = ModelServer::start([ScriptedAnswer::silence(), ScriptedAnswer::silence(), halting]).await;
         let hasty = RemoteLlm::builder(spoken.model)
             .endpoint(format!("{}{}", server.url(), spoken.path))
             .api_key("key")
@@ -192,7 +192,7 @@ async fn what_http_says_is_the_kind_of_the_error() {
     for spoken in ALL {
         let body = json!({"error": {"type": "some_error", "message": "no, for secret-key is not it"}});
         let server = ModelServer::start(kinds.iter().flat_map(|(status, _)| {
-            let answer = Answer::json(*status, &body);
+            let answer = ScriptedAnswer::json(*status, &body);
             [answer.clone(), answer]
         }))
         .await;
@@ -211,8 +211,9 @@ async fn what_http_says_is_the_kind_of_the_error() {
 #[tokio::test]
 async fn a_refusal_for_now_is_tried_again_when_the_provider_says() {
     for spoken in ALL {
-        let later = Answer::json(429, &json!({"error": {"message": "slow down"}})).with_header("retry-after", "1");
-        let answer = Answer::text(200, "application/json", spoken.whole);
+        let later =
+            ScriptedAnswer::json(429, &json!({"error": {"message": "slow down"}})).with_header("retry-after", "1");
+        let answer = ScriptedAnswer::text(200, "application/json", spoken.whole);
         let streaming = spoken.streaming(spoken.stream.as_bytes());
         let server = ModelServer::start([later.clone(), answer, later, streaming]).await;
         let model = spoken.patient(&server);
@@ -229,7 +230,7 @@ async fn a_refusal_for_now_is_tried_again_when_the_provider_says() {
 #[tokio::test]
 async fn a_server_that_fails_for_ever_is_given_up() {
     for spoken in ALL {
-        let failing = Answer::text(500, "text/html", "<h1>no</h1>").with_header("retry-after", "0");
+        let failing = ScriptedAnswer::text(500, "text/html", "<h1>no</h1>").with_header("retry-after", "0");
         let server = ModelServer::always(failing).await;
         let model = spoken.patient(&server);
         assert_eq!(whole(&model, question("Hello!")).await.unwrap_err().kind(), ErrorKind::Unavailable);
@@ -244,7 +245,7 @@ async fn a_server_that_fails_for_ever_is_given_up() {
 async fn what_is_no_answer_is_an_error() {
     for spoken in ALL {
         for body in ["", "{", "[]", "{}", "null", "<h1>Hello</h1>"] {
-            let server = ModelServer::always(Answer::text(200, "application/json", body)).await;
+            let server = ModelServer::always(ScriptedAnswer::text(200, "application/json", body)).await;
             let error = whole(&spoken.model(&server), question("Hello!")).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{} {body:?}: {error}", spoken.model);
             let framed = format!("data: {body}\n\n");
@@ -290,8 +291,8 @@ async fn an_error_in_place_of_an_answer_is_as_if_refused() {
     for spoken in ALL {
         let error = spoken.error.lines().find_map(|line| line.find('{').map(|at| &line[at..])).unwrap();
         let complaint = spoken.streaming(spoken.error.as_bytes());
-        let at_once = Answer::text(200, "application/json", error);
-        let answer = Answer::text(200, "application/json", spoken.whole);
+        let at_once = ScriptedAnswer::text(200, "application/json", error);
+        let answer = ScriptedAnswer::text(200, "application/json", spoken.whole);
         let stream = spoken.streaming(spoken.stream.as_bytes());
         let server = ModelServer::start([complaint.clone(), stream, at_once.clone(), answer, complaint, at_once]).await;
         let patient = patient(spoken.model, &server, spoken.path, 1);
@@ -310,7 +311,7 @@ async fn an_error_in_place_of_an_answer_is_as_if_refused() {
 #[tokio::test]
 async fn a_published_answer_is_read_whole() {
     for spoken in ALL {
-        let server = ModelServer::start([Answer::text(200, "application/json", spoken.whole)]).await;
+        let server = ModelServer::start([ScriptedAnswer::text(200, "application/json", spoken.whole)]).await;
         let answer = whole(&spoken.model(&server), question("Hello!")).await.unwrap();
         assert_eq!(parts(&answer).as_array().unwrap().len(), 1, "{answer:?}");
         assert_eq!((answer.finish_reason.as_deref(), answer.partial), (Some("STOP"), None));

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 /// A recorded request.
 #[derive(Clone, Debug)]
-pub(crate) struct Recorded {
+pub(crate) struct ReceivedModelRequest {
     /// The path, with the query.
     pub(crate) path: String,
     /// The headers, with their names in lower case.
@@ -22,7 +22,7 @@ pub(crate) struct Recorded {
     pub(crate) body: Value,
 }
 
-impl Recorded {
+impl ReceivedModelRequest {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
@@ -30,7 +30,7 @@ impl Recorded {
 
 /// How an answer ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum End {
+enum AnswerEnd {
     /// The body ends properly.
     Proper,
     /// The connection is closed before the body's end.
@@ -43,7 +43,7 @@ enum End {
 
 /// A scripted answer.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ScriptedAnswer {
     status: u16,
     headers: Vec<(String, String)>,
     /// The pieces of the body. Each is sent and flushed as a chunk.
@@ -51,11 +51,11 @@ pub(crate) struct Answer {
     /// The pause before the head, and before each piece.
     pause: Duration,
     /// `None` for no answer at all.
-    head: Option<End>,
-    end: End,
+    head: Option<AnswerEnd>,
+    end: AnswerEnd,
 }
 
-impl Answer {
+impl ScriptedAnswer {
     fn new(status: u16, content_type: &str, body: Vec<u8>) -> Self {
         Self {
             status,
@@ -63,7 +63,7 @@ impl Answer {
             pieces: vec![body],
             pause: Duration::ZERO,
             head: None,
-            end: End::Proper,
+            end: AnswerEnd::Proper,
         }
     }
 
@@ -94,12 +94,12 @@ impl Answer {
 
     /// No answer: the connection is reset once the request was read.
     pub(crate) fn reset() -> Self {
-        Self { head: Some(End::Reset), ..Self::new(200, "", Vec::new()) }
+        Self { head: Some(AnswerEnd::Reset), ..Self::new(200, "", Vec::new()) }
     }
 
     /// No answer: the connection stays open.
     pub(crate) fn silence() -> Self {
-        Self { head: Some(End::Silent), ..Self::new(200, "", Vec::new()) }
+        Self { head: Some(AnswerEnd::Silent), ..Self::new(200, "", Vec::new()) }
     }
 
     pub(crate) fn with_header(mut self, name: &str, value: &str) -> Self {
@@ -127,20 +127,20 @@ impl Answer {
 
     /// Sends only this number of bytes of the body and closes the connection.
     pub(crate) fn closed_after(self, bytes: usize) -> Self {
-        self.ending(bytes, End::Closed)
+        self.ending(bytes, AnswerEnd::Closed)
     }
 
     /// Sends only this number of bytes of the body and resets the connection.
     pub(crate) fn reset_after(self, bytes: usize) -> Self {
-        self.ending(bytes, End::Reset)
+        self.ending(bytes, AnswerEnd::Reset)
     }
 
     /// Sends only this number of bytes of the body, and leaves the connection open.
     pub(crate) fn silent_after(self, bytes: usize) -> Self {
-        self.ending(bytes, End::Silent)
+        self.ending(bytes, AnswerEnd::Silent)
     }
 
-    fn ending(mut self, bytes: usize, end: End) -> Self {
+    fn ending(mut self, bytes: usize, end: AnswerEnd) -> Self {
         let mut body = self.pieces.concat();
         body.truncate(bytes);
         self.pieces = vec![body];
@@ -149,39 +149,40 @@ impl Answer {
     }
 }
 
-type Script = dyn Fn(&Recorded) -> Answer + Send + Sync;
+type AnswerScript = dyn Fn(&ReceivedModelRequest) -> ScriptedAnswer + Send + Sync;
 
 /// The state that all connections share.
-struct Shared {
-    script: Box<Script>,
-    recorded: Mutex<Vec<Recorded>>,
+struct ModelServerState {
+    script: Box<AnswerScript>,
+    recorded: Mutex<Vec<ReceivedModelRequest>>,
     hung_up: Notify,
 }
 
 /// A server that runs until this value is dropped.
 pub(crate) struct ModelServer {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ModelServerState>,
     accepting: tokio::task::JoinHandle<()>,
 }
 
 impl ModelServer {
     /// Answers each request with the next answer; requests after the last answer are refused with 418.
-    pub(crate) async fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
+    pub(crate) async fn start(answers: impl IntoIterator<Item = ScriptedAnswer>) -> Self {
         let answers = Mutex::new(answers.into_iter().collect::<VecDeque<_>>());
-        Self::by(move |_| answers.lock().unwrap().pop_front().unwrap_or_else(Answer::none)).await
+        Self::by(move |_| answers.lock().unwrap().pop_front().unwrap_or_else(ScriptedAnswer::none)).await
     }
 
     /// Gives the same answer to every request.
-    pub(crate) async fn always(answer: Answer) -> Self {
+    pub(crate) async fn always(answer: ScriptedAnswer) -> Self {
         Self::by(move |_| answer.clone()).await
     }
 
     /// Computes each answer from its request.
-    pub(crate) async fn by(script: impl Fn(&Recorded) -> Answer + Send + Sync + 'static) -> Self {
+    pub(crate) async fn by(script: impl Fn(&ReceivedModelRequest) -> ScriptedAnswer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let shared = Arc::new(Shared { script: Box::new(script), recorded: Mutex::default(), hung_up: Notify::new() });
+        let shared =
+            Arc::new(ModelServerState { script: Box::new(script), recorded: Mutex::default(), hung_up: Notify::new() });
         let of_connections = Arc::clone(&shared);
         let accepting = tokio::spawn(async move {
             // Dropping the set also ends the connections.
@@ -199,12 +200,12 @@ impl ModelServer {
     }
 
     /// Returns the requests so far.
-    pub(crate) fn requests(&self) -> Vec<Recorded> {
+    pub(crate) fn requests(&self) -> Vec<ReceivedModelRequest> {
         self.shared.recorded.lock().unwrap().clone()
     }
 
     /// The only request that was made.
-    pub(crate) fn request(&self) -> Recorded {
+    pub(crate) fn request(&self) -> ReceivedModelRequest {
         let requests = self.requests();
         assert_eq!(requests.len(), 1, "one request is expected");
         requests.into_iter().next().unwrap()
@@ -222,7 +223,7 @@ impl Drop for ModelServer {
     }
 }
 
-async fn serve(stream: TcpStream, shared: Arc<Shared>) {
+async fn serve(stream: TcpStream, shared: Arc<ModelServerState>) {
     stream.set_nodelay(true).unwrap();
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);
@@ -238,8 +239,8 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
             }
         };
         match end {
-            Ok(End::Proper) => {}
-            Ok(End::Reset) => {
+            Ok(AnswerEnd::Proper) => {}
+            Ok(AnswerEnd::Reset) => {
                 let stream = write.reunite(read.into_inner()).unwrap();
                 stream.set_zero_linger().unwrap();
                 return;
@@ -249,10 +250,10 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
     }
 }
 
-async fn send(answer: &Answer, write: &mut OwnedWriteHalf) -> std::io::Result<End> {
+async fn send(answer: &ScriptedAnswer, write: &mut OwnedWriteHalf) -> std::io::Result<AnswerEnd> {
     wait(answer.pause).await;
     match answer.head {
-        Some(End::Silent) => return std::future::pending().await,
+        Some(AnswerEnd::Silent) => return std::future::pending().await,
         Some(end) => return Ok(end),
         None => {}
     }
@@ -271,11 +272,11 @@ async fn send(answer: &Answer, write: &mut OwnedWriteHalf) -> std::io::Result<En
         tokio::task::yield_now().await;
     }
     match answer.end {
-        End::Proper => write.write_all(b"0\r\n\r\n").await?,
-        End::Silent => std::future::pending().await,
+        AnswerEnd::Proper => write.write_all(b"0\r\n\r\n").await?,
+        AnswerEnd::Silent => std::future::pending().await,
         // The client needs time to read the data before it is lost with the connection.
-        End::Reset => tokio::time::sleep(Duration::from_millis(50)).await,
-        End::Closed => {}
+        AnswerEnd::Reset => tokio::time::sleep(Duration::from_millis(50)).await,
+        AnswerEnd::Closed => {}
     }
     Ok(answer.end)
 }
@@ -287,7 +288,7 @@ async fn wait(pause: Duration) {
     }
 }
 
-async fn read_request(read: &mut BufReader<OwnedReadHalf>) -> Option<Recorded> {
+async fn read_request(read: &mut BufReader<OwnedReadHalf>) -> Option<ReceivedModelRequest> {
     let mut line = String::new();
     read.read_line(&mut line).await.ok()?;
     let path = line.split(' ').nth(1)?.to_owned();
@@ -304,5 +305,5 @@ async fn read_request(read: &mut BufReader<OwnedReadHalf>) -> Option<Recorded> {
     let mut body = vec![0; length];
     read.read_exact(&mut body).await.ok()?;
     let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    Some(Recorded { path, headers, body })
+    Some(ReceivedModelRequest { path, headers, body })
 }

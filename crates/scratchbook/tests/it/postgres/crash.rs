@@ -11,7 +11,7 @@ use scratchbook::{SessionService, StateDelta};
 use scratchbook_test_servers::{Postgres, PostgresOptions};
 use serde_json::json;
 
-use super::server::{Schema, client};
+use super::server::{TestSchema, client};
 use crate::database::{append, check_whole, create, key, number_from_env, setting};
 
 const WRITERS: usize = 12;
@@ -23,7 +23,7 @@ const AT_LEAST: usize = 10;
 async fn a_server_that_is_killed_or_stopped_under_load_loses_and_doubles_nothing() {
     // Without a flush to the disk, acknowledged writes survive a crash of the server, but not of the machine.
     let server = Arc::new(Postgres::start(&PostgresOptions::default().with_fast_disk()).unwrap());
-    let schema = Schema::on(&server.uri());
+    let schema = TestSchema::on(&server.uri());
     let service = Arc::new(schema.open().await);
     for session in ["s0", "s1", "s2"] {
         create(service.as_ref(), session, json!({})).await;
@@ -60,7 +60,7 @@ async fn a_server_that_is_killed_or_stopped_under_load_loses_and_doubles_nothing
 #[tokio::test]
 async fn a_reader_of_the_feed_misses_nothing_if_own_postgres_gives_numbers_of_transactions_again() {
     let server = Postgres::start(&PostgresOptions::default().with_setting("wal_writer_delay", "10s")).unwrap();
-    let schema = Schema::on(&server.uri());
+    let schema = TestSchema::on(&server.uri());
     let service = schema.open().await;
     create(&service, "s", json!({})).await;
     append(&service, &key("s"), setting("n", 0)).await.unwrap();

@@ -10,7 +10,7 @@ use scratchbook::{SessionService, StateDelta};
 use scratchbook_test_servers::Proxy;
 use serde_json::json;
 
-use super::server::{Schema, client};
+use super::server::{TestSchema, client};
 use crate::database::{append, create, key, setting};
 
 fn app() -> StateOwner {
@@ -41,7 +41,7 @@ fn sessions(entries: &[FeedEntry]) -> Vec<String> {
 /// A commit has its position, but is not visible yet while later commits are read. It is read as soon as it is visible.
 #[tokio::test]
 async fn a_commit_that_was_slow_is_not_skipped() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let service = schema.open().await;
     for session in ["slow", "quick"] {
         create(&service, session, json!({})).await;
@@ -84,7 +84,7 @@ async fn a_commit_that_was_slow_is_not_skipped() {
 /// While another transaction stays open, in any database, the cost of reading depends only on the new entries.
 #[tokio::test]
 async fn a_long_transaction_elsewhere_holds_nothing_up() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let service = schema.open().await;
     create(&service, "s", json!({})).await;
     let other = client(schema.server()).await;
@@ -104,7 +104,7 @@ async fn a_long_transaction_elsewhere_holds_nothing_up() {
 /// A cursor that is ahead of the database, as after the restore of an earlier copy, is refused.
 #[tokio::test]
 async fn a_cursor_ahead_of_the_database_is_refused() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let service = schema.open().await;
     create(&service, "s", json!({})).await;
     let cursor = service.list_feed(&app(), &FeedStart::Now, 1).await.unwrap().cursor;
@@ -117,7 +117,7 @@ async fn a_cursor_ahead_of_the_database_is_refused() {
 /// A notice wakes waiting callers of another process at once. A second service stands for this process.
 #[tokio::test(flavor = "multi_thread")]
 async fn other_processes_hear_of_a_commit_at_once() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let (writer, watcher) = (schema.open().await, schema.open().await);
     create(&writer, "s", json!({})).await;
     let mut notices = watcher.commits().unwrap();
@@ -149,7 +149,7 @@ async fn other_processes_hear_of_a_commit_at_once() {
 }
 
 /// Waits until a watching service has announced that it listens, and notices arrive.
-async fn is_listened_to(schema: &Schema) {
+async fn is_listened_to(schema: &TestSchema) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while schema.number("SELECT count(*) FROM database_id WHERE heard_until > now()").await == 0 {
         assert!(Instant::now() < deadline);
@@ -167,7 +167,7 @@ async fn heard_within(notices: &mut scratchbook::session::CommitNotices, most: D
 /// A process that only forks, prunes and deletes notifies others in the same way as a process that appends.
 #[tokio::test(flavor = "multi_thread")]
 async fn other_processes_hear_of_forks_prunings_and_deletions_at_once() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let (writer, watcher, other) = (schema.open().await, schema.open().await, schema.open().await);
     create(&writer, "s", json!({})).await;
     for n in 0..3 {
@@ -194,7 +194,7 @@ async fn other_processes_hear_of_forks_prunings_and_deletions_at_once() {
 /// A notice that could not be sent is sent later.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_notice_that_failed_is_sent_again() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let (writer, watcher) = (schema.open().await, schema.open().await);
     let uri = schema.uri("&statement_timeout_ms=200");
     let other = PostgresSessionService::connect(&uri).await.unwrap();
@@ -216,7 +216,7 @@ async fn a_notice_that_failed_is_sent_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_reconnects_has_no_gap_and_no_double() {
     const WRITERS: usize = 4;
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let writer = Arc::new(schema.open().await);
     let proxy = Proxy::before(schema.server()).unwrap();
     let uri = schema.uri_by(&proxy.uri(schema.server()).unwrap(), "");

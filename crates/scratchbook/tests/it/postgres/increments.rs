@@ -10,10 +10,10 @@ use scratchbook::{AppendOptions, CreateSessionConfig, ErrorKind, Event, SessionK
 use scratchbook_test_servers::Proxy;
 use serde_json::{Value, json};
 
-use super::server::Schema;
-use super::stress::Dice;
+use super::server::TestSchema;
 use super::wire::lose_an_answer;
 use crate::database::{append, check_whole, create, event, get, key, number_from_env, setting};
+use crate::generate::Dice;
 
 const USERS: [&str; 2] = ["a", "b"];
 const SESSIONS: u64 = 2;
@@ -31,7 +31,7 @@ fn one_more() -> StateDelta {
 /// `SCRATCHBOOK_STRESS_SECONDS` sets the duration.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_increment_builds_on_the_write_before_it() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let mut services = Vec::new();
     for _ in 0..4 {
         services.push(Arc::new(PostgresSessionService::connect(&schema.uri("&pool_size=3")).await.unwrap()));
@@ -40,7 +40,7 @@ async fn each_increment_builds_on_the_write_before_it() {
     let tasks = (0..TASKS).map(|task| {
         let service = Arc::clone(&services[task as usize % services.len()]);
         tokio::spawn(async move {
-            let mut dice = Dice(task + 1);
+            let mut dice = Dice::new(task + 1);
             let mut calls = 0;
             while Instant::now() < end || calls < AT_LEAST {
                 call(&service, &mut dice, format!("{task}-{calls}")).await;
@@ -149,7 +149,7 @@ fn check_chain(of: &str, first: Option<Value>, writes: impl Iterator<Item = (boo
 /// Lets eight tasks count in two sessions through a proxy while `disturb` runs. Checks that every increment succeeds
 /// and counts once.
 async fn count_while(disturb: impl AsyncFnOnce(&Proxy)) {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let proxy = Proxy::before(schema.server()).unwrap();
     let uri = schema.uri_by(&proxy.uri(schema.server()).unwrap(), "");
     let service = Arc::new(PostgresSessionService::connect(&uri).await.unwrap());
@@ -225,7 +225,7 @@ async fn without_answer<T>(proxy: &Proxy, nth: u64, call: impl Future<Output = T
 /// Loses the answer of either round trip: of the read, and of the write with its commit.
 #[tokio::test]
 async fn an_increment_is_known_again_whichever_answer_was_lost() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let proxy = Proxy::before(schema.server()).unwrap();
     let uri = schema.uri_by(&proxy.uri(schema.server()).unwrap(), "");
     let service = PostgresSessionService::connect(&uri).await.unwrap();

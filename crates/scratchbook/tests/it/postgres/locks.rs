@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use scratchbook::{AppendOptions, SessionService};
 use serde_json::json;
 
-use super::server::{Schema, client};
+use super::server::{TestSchema, client};
 use crate::database::{append, create, get, key, setting};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_locked_session_holds_up_no_other() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let service = Arc::new(schema.open().await);
     create(service.as_ref(), "held", json!({})).await;
     for n in 0..20 {
@@ -55,7 +55,7 @@ async fn a_locked_session_holds_up_no_other() {
 /// The free append is in the same batch, because on one thread all appends are queued before the first is written.
 #[tokio::test]
 async fn many_appends_to_a_locked_session_cost_the_others_of_their_batch_one_wait() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let service = schema.open().await;
     create(&service, "held", json!({})).await;
     create(&service, "free", json!({})).await;

@@ -7,7 +7,7 @@ use scratchbook::store::PostgresSessionService;
 use scratchbook::{ErrorKind, connect};
 use scratchbook_test_servers::{Postgres, PostgresOptions};
 
-use super::server::{Schema, client, everything};
+use super::server::{TestSchema, client, everything};
 
 /// Opens a database that cannot be opened. Checks that the error comes in time, has this kind and does not show the
 /// password. Returns its text with its causes.
@@ -62,7 +62,7 @@ async fn an_unreachable_and_a_silent_host_end_in_time() {
 
 #[tokio::test]
 async fn with_several_hosts_the_one_that_answers_is_found() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let uri =
         schema.uri("&target_session_attrs=read-write").replacen("127.0.0.1", &format!("127.0.0.1:{free},127.0.0.1"), 1);
@@ -73,7 +73,7 @@ async fn with_several_hosts_the_one_that_answers_is_found() {
 
 #[tokio::test]
 async fn a_first_host_that_accepts_and_stays_silent_leaves_time_for_the_next() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let uri = schema.uri("&connect_timeout=6");
     let uri = uri.replacen("127.0.0.1", &format!("{},127.0.0.1", silent.local_addr().unwrap()), 1);
@@ -82,7 +82,7 @@ async fn a_first_host_that_accepts_and_stays_silent_leaves_time_for_the_next() {
 
 #[tokio::test]
 async fn parameters_and_drivers_are_read() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let uri =
         schema.uri("&pool_size=2&statement_timeout_ms=5000&retry_timeout_ms=1000&connect_timeout=5&sslmode=disable");
     let uri = uri.replacen("postgresql://", "postgresql+asyncpg://", 1);
@@ -107,7 +107,7 @@ async fn parameters_and_drivers_are_read() {
 
 #[tokio::test]
 async fn a_database_of_another_encoding_is_refused() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let name = format!("{}_latin1", schema.name());
     let create = format!("CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0");
     let admin = client(schema.server()).await;

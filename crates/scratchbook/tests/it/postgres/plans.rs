@@ -14,14 +14,14 @@ use scratchbook::{AppendOptions, CreateSessionConfig, Event, GetSessionConfig, S
 use scratchbook_test_servers::{Postgres, PostgresOptions};
 use serde_json::json;
 
-use super::server::Schema;
+use super::server::TestSchema;
 use crate::database::{append, create, key, setting};
 
 /// The calls append some more events, but never reach a number at which a checkpoint is made.
 const EVENTS: usize = 3100;
 
 /// Returns the number of rows of tables and entries of indexes that were read so far.
-async fn touched(schema: &Schema, service: &PostgresSessionService) -> i64 {
+async fn touched(schema: &TestSchema, service: &PostgresSessionService) -> i64 {
     // The server counts the work of a connection a second later, when the connection runs another statement.
     tokio::time::sleep(Duration::from_millis(1100)).await;
     service.get_state(&StateOwner::app("nobody").unwrap()).await.unwrap();
@@ -34,7 +34,7 @@ async fn touched(schema: &Schema, service: &PostgresSessionService) -> i64 {
 }
 
 /// Returns these numbers by table and index.
-async fn by_part(schema: &Schema) -> BTreeMap<String, i64> {
+async fn by_part(schema: &TestSchema) -> BTreeMap<String, i64> {
     let sql = "SELECT relname::text, seq_tup_read FROM pg_stat_user_tables WHERE schemaname = current_schema()
          UNION ALL SELECT indexrelname::text, idx_tup_read FROM pg_stat_user_indexes
          WHERE schemaname = current_schema()";
@@ -43,14 +43,14 @@ async fn by_part(schema: &Schema) -> BTreeMap<String, i64> {
 
 /// The numbers so far. They are read once per group of calls, because reading them takes more than a second.
 struct Meter<'a> {
-    schema: &'a Schema,
+    schema: &'a TestSchema,
     service: &'a PostgresSessionService,
     touched: i64,
     by_part: BTreeMap<String, i64>,
 }
 
 impl<'a> Meter<'a> {
-    async fn new(schema: &'a Schema, service: &'a PostgresSessionService) -> Self {
+    async fn new(schema: &'a TestSchema, service: &'a PostgresSessionService) -> Self {
         let (touched, by_part) = (touched(schema, service).await, by_part(schema).await);
         Self { schema, service, touched, by_part }
     }
@@ -81,7 +81,7 @@ async fn costs<F: Future>(meter: &mut Meter<'_>, most: i64, what: &str, call: im
     }
 }
 
-async fn every_call(schema: &Schema, service: &PostgresSessionService) {
+async fn every_call(schema: &TestSchema, service: &PostgresSessionService) {
     let meter = &mut Meter::new(schema, service).await;
     let long = &key("long");
     costs(meter, 20, "append", |n| async move {
@@ -219,7 +219,7 @@ async fn every_call(schema: &Schema, service: &PostgresSessionService) {
 
 /// Moments in a young database at which the server may collect a table's statistics, which its plans use.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Moment {
+enum StatisticsTime {
     /// Every statement has been planned, and a session has two events.
     Begun,
     /// A session has many events, all of one user.
@@ -230,14 +230,14 @@ enum Moment {
 
 /// Plans are made once per connection, and again after the server has collected a table's statistics. Plans for small
 /// tables must also be good for large ones.
-async fn calls_cost_what_they_touch(looks: &[(Moment, &str)]) {
+async fn calls_cost_what_they_touch(looks: &[(StatisticsTime, &str)]) {
     // On a shared server, another test's open transaction would keep old versions of rows alive. The server's
     // autovacuum would do the same, and would collect statistics at any moment.
     let server = Postgres::start(&PostgresOptions::default().with_fast_disk()).unwrap();
-    let schema = Schema::on(&server.uri());
+    let schema = TestSchema::on(&server.uri());
     schema.sql("ALTER SYSTEM SET autovacuum = off").await;
     schema.sql("SELECT pg_reload_conf()").await;
-    let look = async |now: Moment| {
+    let look = async |now: StatisticsTime| {
         for (_, sql) in looks.iter().filter(|(moment, _)| *moment == now) {
             schema.sql(sql).await;
         }
@@ -246,11 +246,11 @@ async fn calls_cost_what_they_touch(looks: &[(Moment, &str)]) {
     create(&service, "first", json!({"a": 1, "user:u": 1, "app:a": 1})).await;
     append(&service, &key("first"), setting("app:a", 1)).await.unwrap();
     warm(&service).await;
-    look(Moment::Begun).await;
+    look(StatisticsTime::Begun).await;
     let events = (1..=EVENTS).map(|n| Event::new("agent").with_timestamp(n as f64).with_id(format!("e{n}")));
     let config = CreateSessionConfig::default().with_session_id("long").with_events(events.collect());
     service.create_session("app", "alice", config).await.unwrap();
-    look(Moment::Long).await;
+    look(StatisticsTime::Long).await;
     for n in 0..300 {
         create(&service, &format!("other{n}"), json!({})).await;
         save(&service, &format!("other{n}"), "a").await;
@@ -259,7 +259,7 @@ async fn calls_cost_what_they_touch(looks: &[(Moment, &str)]) {
     let config = CreateSessionConfig::default().with_state(json!({"a": 1, "user:b": 1})).with_events(events);
     service.create_session("app", "late", config).await.unwrap();
     fill_many(&schema).await;
-    look(Moment::Many).await;
+    look(StatisticsTime::Many).await;
     every_call(&schema, &service).await;
 }
 
@@ -271,29 +271,34 @@ async fn calls_cost_what_they_touch_also_when_tables_have_grown() {
 #[tokio::test]
 #[ignore = "long: a server of its own for a minute"]
 async fn calls_cost_what_they_touch_when_the_server_has_looked_at_all_tables() {
-    calls_cost_what_they_touch(&[(Moment::Many, "ANALYZE")]).await;
+    calls_cost_what_they_touch(&[(StatisticsTime::Many, "ANALYZE")]).await;
 }
 
 #[tokio::test]
 #[ignore = "long: a server of its own for a minute"]
 async fn calls_cost_what_they_touch_when_the_server_has_looked_at_all_tables_too_early() {
-    calls_cost_what_they_touch(&[(Moment::Long, "ANALYZE")]).await;
+    calls_cost_what_they_touch(&[(StatisticsTime::Long, "ANALYZE")]).await;
 }
 
 #[tokio::test]
 #[ignore = "long: a server of its own for a minute"]
 async fn calls_cost_what_they_touch_when_the_server_has_looked_at_some_tables() {
-    calls_cost_what_they_touch(&[(Moment::Begun, "ANALYZE events"), (Moment::Many, "ANALYZE sessions")]).await;
+    calls_cost_what_they_touch(&[
+        (StatisticsTime::Begun, "ANALYZE events"),
+        (StatisticsTime::Many, "ANALYZE sessions"),
+    ])
+    .await;
 }
 
 #[tokio::test]
 #[ignore = "long: a server of its own for a minute"]
 async fn calls_cost_what_they_touch_when_tables_were_vacuumed_early() {
-    calls_cost_what_they_touch(&[(Moment::Long, "VACUUM ANALYZE events"), (Moment::Many, "VACUUM")]).await;
+    calls_cost_what_they_touch(&[(StatisticsTime::Long, "VACUUM ANALYZE events"), (StatisticsTime::Many, "VACUUM")])
+        .await;
 }
 
 /// Creates many sessions in one app, and one id that a thousand users have.
-async fn fill_many(schema: &Schema) {
+async fn fill_many(schema: &TestSchema) {
     let session = "INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, token, position)";
     let of = "SELECT 'many', 'user' || n";
     schema

@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::server::Schema;
+use super::server::TestSchema;
 use crate::database::{append, create, get, key, setting};
 
 /// Listens in front of a server, refuses connections with `options`, and counts these refusals.
@@ -57,7 +57,7 @@ pub(super) fn place(server: &str) -> String {
 #[tokio::test]
 async fn a_pooler_that_refuses_settings_is_asked_without_them() {
     for answer in [PGBOUNCER, RDS_PROXY] {
-        let schema = Schema::new();
+        let schema = TestSchema::new();
         let (port, refused) = start(place(schema.server()), answer).await;
         let server = by_way_of(schema.server(), port);
         let service = PostgresSessionService::connect(&schema.uri_by(&server, "&sslmode=disable")).await.unwrap();

@@ -9,7 +9,7 @@ use scratchbook::session::{ChangeQuery, StateOwner};
 use scratchbook::store::PostgresSessionService;
 use serde_json::json;
 
-use super::server::{Schema, of_parent};
+use super::server::{TestSchema, of_parent};
 use crate::counting;
 use crate::database::{APP, USER, append, check_whole, create, get, key, number_from_env, setting};
 use crate::unique;
@@ -24,7 +24,7 @@ fn appends() -> u64 {
 
 /// `SCRATCHBOOK_PROCESS_APPENDS` sets how many appends each process makes.
 async fn eight_processes_write(prefix: &str) {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let service = schema.open().await;
     create(&service, "shared", json!({})).await;
     let child = |process: usize| {
@@ -98,7 +98,7 @@ async fn a_child_writes_its_keys() {
 
 #[tokio::test]
 async fn eight_writers_in_four_processes_count_to_exactly_a_thousand() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let service = schema.open().await;
     counting::begin(&service).await;
     let child = |process: usize| {
@@ -121,7 +121,7 @@ async fn a_child_counts() {
 
 #[tokio::test]
 async fn sixteen_in_four_processes_want_one_id_of_an_app_and_one_gets_it() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let service = schema.open().await;
     let child = |process: usize| {
         let mut child = schema.child("postgres::processes::a_child_wants_ids");

@@ -8,7 +8,7 @@ use scratchbook::{GetSessionConfig, SessionKey, SessionService, StateDelta, conn
 use serde_json::json;
 
 use super::pooler::{PGBOUNCER, by_way_of, place, start};
-use super::server::{Schema, client};
+use super::server::{TestSchema, client};
 use crate::database::{append, create, get, key, setting};
 use crate::fixtures::{check, fill};
 
@@ -31,7 +31,7 @@ const PLANTED: &str = "
 
 #[tokio::test]
 async fn planted_functions_are_not_run() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let admin = client(schema.server()).await;
     let (port, _) = start(place(schema.server()), PGBOUNCER).await;
     // The first way sets a search path in which nobody else can create functions. The second is a pooler that does not
@@ -63,9 +63,9 @@ async fn planted_functions_are_not_run() {
 }
 
 /// Keeps all that is logged.
-struct Log(Mutex<Vec<String>>);
+struct LogMessages(Mutex<Vec<String>>);
 
-impl log::Log for Log {
+impl log::Log for LogMessages {
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {
         true
     }
@@ -79,10 +79,10 @@ impl log::Log for Log {
 
 #[tokio::test]
 async fn no_value_is_logged() {
-    static LOG: Log = Log(Mutex::new(Vec::new()));
+    static LOG: LogMessages = LogMessages(Mutex::new(Vec::new()));
     log::set_logger(&LOG).unwrap();
     log::set_max_level(log::LevelFilter::Debug);
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let service = schema.open().await;
     let name = format!("s3cret{}", std::process::id());
     create(&service, &name, json!({"user:u": name, "app:a": name})).await;

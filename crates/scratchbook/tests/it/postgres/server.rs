@@ -15,12 +15,12 @@ const PATIENT: &str = "&connect_timeout=60";
 
 /// A schema for one test.
 #[derive(Debug)]
-pub(crate) struct Schema {
+pub(crate) struct TestSchema {
     server: String,
     name: String,
 }
 
-impl Schema {
+impl TestSchema {
     /// Returns a schema that does not exist yet.
     pub(crate) fn new() -> Self {
         Self::on(&scratchbook_test_servers::postgres().unwrap())
@@ -85,7 +85,7 @@ impl Schema {
     }
 }
 
-impl Drop for Schema {
+impl Drop for TestSchema {
     fn drop(&mut self) {
         // A server that the tests started ends with the process. The schema of a failed test is kept for inspection.
         if std::env::var_os(scratchbook_test_servers::POSTGRES_VARIABLE).is_none() || std::thread::panicking() {

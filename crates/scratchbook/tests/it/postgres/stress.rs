@@ -11,8 +11,9 @@ use scratchbook::store::PostgresSessionService;
 use scratchbook::{AppendOptions, CreateSessionConfig, ErrorKind, SessionKey, SessionService, StateDelta};
 use serde_json::{Map, Value, json};
 
-use super::server::Schema;
+use super::server::TestSchema;
 use crate::database::{event, number_from_env};
+use crate::generate::Dice;
 
 const APP: &str = "app";
 /// The last user is never deleted, so that its log can be read from the beginning.
@@ -22,20 +23,10 @@ const TASKS: usize = 24;
 /// The minimum number of calls of a task, however slow the machine is.
 const AT_LEAST: u64 = 50;
 
-/// A generator of random numbers that are good enough for a test.
-pub(super) struct Dice(pub(super) u64);
-
-impl Dice {
-    pub(super) fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
-    }
-}
-
 /// `SCRATCHBOOK_STRESS_SECONDS` sets the duration.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_doubled_or_orphaned_under_stress() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let mut services = Vec::new();
     for _ in 0..SERVICES {
         services.push(Arc::new(PostgresSessionService::connect(&schema.uri("&pool_size=4")).await.unwrap()));
@@ -48,7 +39,7 @@ async fn nothing_is_lost_doubled_or_orphaned_under_stress() {
     let tasks = (0..TASKS).map(|task| {
         let (service, done) = (Arc::clone(&services[task % SERVICES]), Arc::clone(&done));
         tokio::spawn(async move {
-            let mut dice = Dice(task as u64 + 1);
+            let mut dice = Dice::new(task as u64 + 1);
             let mut calls = 0;
             while Instant::now() < end || calls < AT_LEAST {
                 call(&service, &mut dice).await;
@@ -155,7 +146,7 @@ async fn check_log(service: &PostgresSessionService, owner: &StateOwner, log: &[
 }
 
 /// Checks that no rows of removed sessions and users are left.
-async fn check_rows(schema: &Schema) {
+async fn check_rows(schema: &TestSchema) {
     for table in ["initial_states", "session_states", "events"] {
         let orphans = format!(
             "SELECT count(*) FROM {table} AS t WHERE NOT EXISTS (SELECT 1 FROM sessions AS s

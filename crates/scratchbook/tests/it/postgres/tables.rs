@@ -6,7 +6,7 @@ use scratchbook::store::{MigrationRun, PostgresSessionService, migrate};
 use scratchbook::{ErrorKind, Event, SessionService, StateDelta};
 use serde_json::json;
 
-use super::server::{Schema, client, of_parent};
+use super::server::{TestSchema, client, of_parent};
 use crate::database::{append, create, get, key, setting};
 
 async fn kind(uri: &str) -> ErrorKind {
@@ -15,7 +15,7 @@ async fn kind(uri: &str) -> ErrorKind {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_empty_database_may_be_opened_by_many_at_once() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let children: Vec<_> =
         (0..4).map(|_| schema.child("postgres::tables::a_child_opens_the_schema").spawn().unwrap()).collect();
     join_all((0..8).map(|_| schema.open())).await;
@@ -34,7 +34,7 @@ async fn a_child_opens_the_schema() {
 
 #[tokio::test]
 async fn check_wants_the_tables_and_off_looks_at_nothing() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let error = PostgresSessionService::connect(&schema.uri("&migrate=check")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::FailedPrecondition);
     assert!(error.to_string().contains("version 0, and 5 is needed"), "{error}");
@@ -49,7 +49,7 @@ async fn check_wants_the_tables_and_off_looks_at_nothing() {
 /// Runs the script like psql, statement by statement and without a transaction around it.
 #[tokio::test]
 async fn what_a_dry_run_prints_is_a_script_that_makes_the_tables() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let uri = schema.uri("");
     for made_before in [false, true] {
         if made_before {
@@ -76,7 +76,7 @@ async fn what_a_dry_run_prints_is_a_script_that_makes_the_tables() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_opens_while_others_migrate_for_long_waits_for_them() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     // This transaction blocks the process that migrates, and the other processes wait for that process.
     let other = client(schema.server()).await;
     other.batch_execute(&format!("BEGIN; CREATE SCHEMA {}", schema.name())).await.unwrap();
@@ -95,7 +95,7 @@ async fn who_opens_while_others_migrate_for_long_waits_for_them() {
 
 #[tokio::test]
 async fn newer_tables_changed_migrations_and_tables_of_others_are_refused() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     schema.open().await;
     schema.sql("INSERT INTO scratchbook_migrations VALUES (99, 'later', '', '1')").await;
     for migrate in ["auto", "check"] {
@@ -106,7 +106,7 @@ async fn newer_tables_changed_migrations_and_tables_of_others_are_refused() {
     schema.sql("UPDATE scratchbook_migrations SET checksum = '1'").await;
     assert_eq!(kind(&schema.uri("")).await, ErrorKind::FailedPrecondition);
 
-    let theirs = Schema::new();
+    let theirs = TestSchema::new();
     theirs.sql(&format!("CREATE SCHEMA {0}; CREATE TABLE {0}.sessions (id int)", theirs.name())).await;
     let error = PostgresSessionService::connect(&theirs.uri("")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::FailedPrecondition);
@@ -116,7 +116,7 @@ async fn newer_tables_changed_migrations_and_tables_of_others_are_refused() {
 
 #[tokio::test]
 async fn a_role_without_rights_over_tables_reads_and_writes() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     schema.open().await;
     let (name, role) = (schema.name(), format!("{}_role", schema.name()));
     schema
@@ -147,7 +147,7 @@ async fn a_role_without_rights_over_tables_reads_and_writes() {
         service.delete_user("app", "alice").await.unwrap();
         service.close().await.unwrap();
     }
-    let other = Schema::new();
+    let other = TestSchema::new();
     let uri = other.uri_by(&server, "");
     assert_eq!(kind(&uri).await, ErrorKind::PermissionDenied);
     schema.sql(&format!("REVOKE ALL ON {name}.events FROM {role}")).await;
@@ -159,7 +159,7 @@ async fn a_role_without_rights_over_tables_reads_and_writes() {
 
 #[tokio::test]
 async fn a_row_that_cannot_be_read_is_named() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let service = schema.open().await;
     let shared = create(&service, "broken", json!({"user:theme": "dark"})).await;
     append(&service, shared.key(), setting("step", 1)).await.unwrap();
@@ -187,7 +187,7 @@ async fn a_row_that_cannot_be_read_is_named() {
 
 #[tokio::test]
 async fn people_see_sessions_with_their_merged_state() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let service = schema.open().await;
     let session = create(&service, "s", json!({"user:u": null, "app:a": "\u{1f6d2}", "gone": 1})).await;
     let mut delta = StateDelta::new().with("n", "\0").unwrap();
@@ -203,7 +203,7 @@ async fn people_see_sessions_with_their_merged_state() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stricter_isolation_costs_retries_and_loses_nothing() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let uri = schema.uri("&options=-c%20default_transaction_isolation%3Dserializable");
     let services = [&uri, &uri].map(|uri| PostgresSessionService::connect(uri));
     let services: Vec<_> = join_all(services).await.into_iter().map(Result::unwrap).collect();
@@ -217,7 +217,7 @@ async fn a_stricter_isolation_costs_retries_and_loses_nothing() {
 
 #[tokio::test]
 async fn what_a_column_cannot_hold_is_refused_alone_and_the_rest_is_kept() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let service = schema.open().await;
     create(&service, "s", json!({})).await;
     let key = key("s");

@@ -7,7 +7,7 @@ use scratchbook::ErrorKind;
 use scratchbook::store::PostgresSessionService;
 use scratchbook_test_servers::{Postgres, PostgresOptions};
 
-use super::server::{Schema, everything};
+use super::server::{TestSchema, everything};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/postgres/tls").join(name)
@@ -69,7 +69,7 @@ async fn each_mode_checks_what_it_says() {
 
 #[tokio::test]
 async fn a_server_without_encryption_is_refused_where_it_is_required() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     for mode in ["require", "verify-ca", "verify-full"] {
         let uri = schema.uri(&format!("&sslmode={mode}&sslrootcert={}", fixture("authority.pem").display()));
         assert_eq!(open(&uri).await, Err(ErrorKind::FailedPrecondition), "{mode}");

@@ -13,18 +13,18 @@ use scratchbook::{AppendOptions, CreateSessionConfig, ErrorKind, GetSessionConfi
 use scratchbook_test_servers::Proxy;
 use serde_json::json;
 
-use super::server::{Schema, client};
+use super::server::{TestSchema, client};
 use crate::database::{append, check_whole, create, get, key, setting};
 
 /// A schema with a proxy in front of its server.
-struct Wire {
-    schema: Schema,
+struct ProxiedSchema {
+    schema: TestSchema,
     proxy: Proxy,
 }
 
-impl Wire {
+impl ProxiedSchema {
     fn new() -> Self {
-        let schema = Schema::new();
+        let schema = TestSchema::new();
         let proxy = Proxy::before(schema.server()).unwrap();
         Self { schema, proxy }
     }
@@ -47,7 +47,7 @@ impl Wire {
 
 #[tokio::test]
 async fn an_append_and_every_read_are_one_round_trip() {
-    let wire = Wire::new();
+    let wire = ProxiedSchema::new();
     let service = wire.open("").await;
     create(&service, "s", json!({"a": 1, "user:b": 2, "app:c": 3})).await;
     let key = key("s");
@@ -97,7 +97,7 @@ async fn an_append_and_every_read_are_one_round_trip() {
 /// The totals are read from time to time, and not by the appends.
 #[tokio::test]
 async fn an_append_that_has_a_quota_is_one_round_trip_too() {
-    let wire = Wire::new();
+    let wire = ProxiedSchema::new();
     let service = wire.open("&user_bytes=100000000&app_bytes=100000000&app_sessions=10").await;
     create(&service, "s", json!({})).await;
     let key = key("s");
@@ -107,7 +107,7 @@ async fn an_append_that_has_a_quota_is_one_round_trip_too() {
 
 #[tokio::test]
 async fn appends_that_wait_share_round_trips() {
-    let wire = Wire::new();
+    let wire = ProxiedSchema::new();
     let service = wire.open("").await;
     create(&service, "s", json!({})).await;
     let key = key("s");
@@ -121,7 +121,7 @@ async fn appends_that_wait_share_round_trips() {
 
 #[tokio::test]
 async fn creations_that_wait_share_round_trips() {
-    let wire = Wire::new();
+    let wire = ProxiedSchema::new();
     let service = wire.open("&pool_size=2").await;
     let turns = wire.turns(20, async || service.create_session("app", "alice", Default::default()).await.unwrap());
     assert_eq!(turns.await, 2.0, "the creation, and a read of the session");
@@ -140,19 +140,19 @@ async fn creations_that_wait_share_round_trips() {
 }
 
 /// The numbers of the acknowledged events, by id.
-type Acknowledged = BTreeMap<String, u64>;
+type AcknowledgedEvents = BTreeMap<String, u64>;
 
 /// The minimum number of appends of a task, however slow the machine is.
 const AT_LEAST: usize = 10;
 const TASKS: usize = 12;
 
 /// Lets tasks append while `done` runs. Every append succeeds, however often its connection is cut.
-async fn load(service: &Arc<PostgresSessionService>, done: impl Future<Output = ()>) -> Acknowledged {
+async fn load(service: &Arc<PostgresSessionService>, done: impl Future<Output = ()>) -> AcknowledgedEvents {
     let over = Arc::new(AtomicBool::new(false));
     let tasks = (0..TASKS).map(|task| {
         let (service, over) = (Arc::clone(service), Arc::clone(&over));
         tokio::spawn(async move {
-            let mut acknowledged = Acknowledged::new();
+            let mut acknowledged = AcknowledgedEvents::new();
             let key = key(&format!("s{}", task % 3));
             while !over.load(Ordering::Relaxed) || acknowledged.len() < AT_LEAST {
                 let n = acknowledged.len();
@@ -168,7 +168,7 @@ async fn load(service: &Arc<PostgresSessionService>, done: impl Future<Output = 
     let tasks: Vec<_> = tasks.collect();
     done.await;
     over.store(true, Ordering::Relaxed);
-    let mut acknowledged = Acknowledged::new();
+    let mut acknowledged = AcknowledgedEvents::new();
     for task in tasks {
         acknowledged.extend(task.await.unwrap());
     }
@@ -176,10 +176,10 @@ async fn load(service: &Arc<PostgresSessionService>, done: impl Future<Output = 
 }
 
 /// Checks that every acknowledged append is stored with its number, and nothing else.
-async fn check(service: &PostgresSessionService, acknowledged: &Acknowledged) {
+async fn check(service: &PostgresSessionService, acknowledged: &AcknowledgedEvents) {
     let sessions = check_whole(service, &Default::default()).await;
     let events = sessions.iter().flat_map(|session| session.events().iter());
-    let stored: Acknowledged = events.map(|event| (event.id.clone(), event.seq.unwrap())).collect();
+    let stored: AcknowledgedEvents = events.map(|event| (event.id.clone(), event.seq.unwrap())).collect();
     assert_eq!(&stored, acknowledged);
     assert_eq!(sessions.iter().map(|session| session.events().len()).sum::<usize>(), acknowledged.len());
     assert!(acknowledged.len() >= TASKS * AT_LEAST, "{} appends", acknowledged.len());
@@ -193,7 +193,7 @@ async fn sessions(service: &PostgresSessionService) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_that_are_cut_under_load_lose_and_double_nothing() {
-    let wire = Wire::new();
+    let wire = ProxiedSchema::new();
     let service = Arc::new(wire.open("").await);
     sessions(&service).await;
     let cutting = async {
@@ -218,7 +218,7 @@ pub(super) async fn lose_an_answer(proxy: &Proxy, altogether: u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_that_are_lost_after_the_commit_lose_and_double_nothing() {
-    let wire = Wire::new();
+    let wire = ProxiedSchema::new();
     let service = Arc::new(wire.open("").await);
     sessions(&service).await;
     let swallowing = async {
@@ -234,7 +234,7 @@ async fn answers_that_are_lost_after_the_commit_lose_and_double_nothing() {
 
 #[tokio::test]
 async fn a_lost_answer_is_found_out_by_what_was_to_be_done() {
-    let wire = Wire::new();
+    let wire = ProxiedSchema::new();
     let service = wire.open("").await;
     create(&service, "s", json!({})).await;
     let key = key("s");
@@ -298,7 +298,7 @@ fn uuid() -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_is_not_let_go_ends_in_time_and_the_append_is_done_once() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let service = PostgresSessionService::connect(&schema.uri("&statement_timeout_ms=800&retry_timeout_ms=100")).await;
     let service = service.unwrap();
     create(&service, "s", json!({})).await;
@@ -318,7 +318,7 @@ async fn a_lock_that_is_not_let_go_ends_in_time_and_the_append_is_done_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_network_that_falls_silent_ends_in_time_and_the_append_is_done_once() {
-    let wire = Wire::new();
+    let wire = ProxiedSchema::new();
     create(&wire.schema.open().await, "s", json!({})).await;
     let service = wire.open("&statement_timeout_ms=1500&retry_timeout_ms=100&connect_timeout=2").await;
     let (key, event) = (key("s"), setting("n", 1).with_id("e").with_timestamp(1.0));
@@ -338,7 +338,7 @@ async fn a_network_that_falls_silent_ends_in_time_and_the_append_is_done_once() 
 
 #[tokio::test]
 async fn a_deletion_may_take_longer_than_a_statement() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let service = PostgresSessionService::connect(&schema.uri("&statement_timeout_ms=2000&pool_size=1")).await.unwrap();
     create(&service, "s", json!({})).await;
     schema
@@ -355,7 +355,7 @@ async fn a_deletion_may_take_longer_than_a_statement() {
 
 #[tokio::test]
 async fn a_read_that_was_given_up_leaves_no_connection_that_is_busy() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let service = PostgresSessionService::connect(&schema.uri("&pool_size=1")).await.unwrap();
     create(&service, "s", json!({"app:a": 1})).await;
     get(&service, &key("s")).await.unwrap();
@@ -371,7 +371,7 @@ async fn a_read_that_was_given_up_leaves_no_connection_that_is_busy() {
 
 #[tokio::test]
 async fn what_is_gone_already_is_told_after_a_commit_that_a_standby_has_to_have() {
-    let schema = Schema::new();
+    let schema = TestSchema::new();
     let service = schema.open().await;
     create(&service, "s", json!({})).await;
     service.delete_session(&key("s")).await.unwrap();
@@ -390,7 +390,7 @@ async fn what_is_gone_already_is_told_after_a_commit_that_a_standby_has_to_have(
 /// The statement timeout does not apply to migrations.
 #[tokio::test]
 async fn migrations_that_take_longer_than_a_statement_may_are_carried_out() {
-    let wire = Wire::new();
+    let wire = ProxiedSchema::new();
     wire.proxy.delay(Duration::from_millis(200));
     let service = wire.open("&statement_timeout_ms=1500").await;
     wire.proxy.delay(Duration::ZERO);

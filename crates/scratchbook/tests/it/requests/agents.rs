@@ -10,7 +10,9 @@ use scratchbook::agent::{
 use scratchbook::model::RemoteLlm;
 use scratchbook::{Agent, Content, Error, LlmAgent};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+
+use crate::runner::ToolArgs;
 
 pub(super) fn build(spec: &Value, url: &str) -> Arc<dyn Agent> {
     let (name, description) = (text(spec, "name").unwrap(), text(spec, "description").unwrap_or_default());
@@ -114,7 +116,7 @@ fn schema(name: &str) -> Value {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Lookup {
+struct LookUpArgs {
     city: String,
     #[serde(default = "switzerland")]
     country: String,
@@ -125,12 +127,10 @@ fn switzerland() -> String {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Kept {
+struct RememberArgs {
     key: String,
     value: String,
 }
-
-type Arguments = Map<String, Value>;
 
 /// Returns a tool of the other side, with google-adk's declaration.
 fn tool(name: &str) -> Arc<dyn scratchbook::agent::Tool> {
@@ -140,16 +140,17 @@ fn tool(name: &str) -> Arc<dyn scratchbook::agent::Tool> {
             let about = "Rolls a die.\n\nArgs:\n  sides: How many sides it has.";
             let schema = parameters(name, json!({"sides": {"type": "integer", "title": "Sides"}}), &["sides"]);
             Arc::new(
-                FunctionTool::new(name, about, |_: Arguments, _| async { Ok(json!({"rolled": 4})) })
+                FunctionTool::new(name, about, |_: ToolArgs, _| async { Ok(json!({"rolled": 4})) })
                     .with_parameters_json_schema(schema),
             )
         }
         "look_up" => {
             let country = json!({"type": "string", "title": "Country", "default": "CH"});
             let schema = parameters(name, json!({"city": string("City"), "country": country}), &["city"]);
-            let tool = FunctionTool::new(name, "Looks a city up.", |Lookup { city, country }: Lookup, _| async move {
-                Ok(format!("{city} is in {country}."))
-            });
+            let tool =
+                FunctionTool::new(name, "Looks a city up.", |LookUpArgs { city, country }: LookUpArgs, _| async move {
+                    Ok(format!("{city} is in {country}."))
+                });
             Arc::new(tool.with_parameters_json_schema(schema))
         }
         "remember" => {
@@ -157,7 +158,7 @@ fn tool(name: &str) -> Arc<dyn scratchbook::agent::Tool> {
             let tool = FunctionTool::new(
                 name,
                 "Keeps a value.",
-                |Kept { key, value }: Kept, context: ToolContext| async move {
+                |RememberArgs { key, value }: RememberArgs, context: ToolContext| async move {
                     context.state().set(&key, value)?;
                     Ok(json!({"kept": true}))
                 },
@@ -165,19 +166,19 @@ fn tool(name: &str) -> Arc<dyn scratchbook::agent::Tool> {
             Arc::new(tool.with_parameters_json_schema(schema))
         }
         "fail" => {
-            let tool = FunctionTool::new(name, "Fails.", |_: Arguments, _| async {
+            let tool = FunctionTool::new(name, "Fails.", |_: ToolArgs, _| async {
                 Err::<(), _>(Error::invalid("the die fell off the table"))
             });
             Arc::new(tool.with_parameters_json_schema(Value::Null))
         }
         "ask_boss" => {
             let schema = parameters(name, json!({"question": string("Question")}), &["question"]);
-            let tool = FunctionTool::new(name, "Asks the boss.", |_: Arguments, _| async { Ok(()) });
+            let tool = FunctionTool::new(name, "Asks the boss.", |_: ToolArgs, _| async { Ok(()) });
             Arc::new(tool.with_parameters_json_schema(schema).long_running())
         }
         "open_ticket" => {
             let schema = parameters(name, json!({"title": string("Title")}), &["title"]);
-            let tool = FunctionTool::new(name, "Opens a ticket.", |_: Arguments, _| async {
+            let tool = FunctionTool::new(name, "Opens a ticket.", |_: ToolArgs, _| async {
                 Ok(json!({"status": "pending", "ticket": 7}))
             });
             Arc::new(tool.with_parameters_json_schema(schema).long_running())

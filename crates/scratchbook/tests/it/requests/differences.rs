@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 
 /// A field that differs between both sides.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct FieldDifference {
     /// The keys and indices from the top, separated by `/`.
     pub(crate) path: String,
     pub(crate) ours: Option<Value>,
     pub(crate) theirs: Option<Value>,
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for FieldDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |value: &Option<Value>| value.as_ref().map_or("nothing".to_owned(), Value::to_string);
         write!(f, "{}\n  ours:   {}\n  theirs: {}", self.path, shown(&self.ours), shown(&self.theirs))
@@ -21,18 +21,18 @@ impl fmt::Display for Found {
 }
 
 /// An accepted difference.
-pub(super) struct Difference {
+pub(super) struct AcceptedDifference {
     /// The difference, as in `docs/adk-compatibility.md`.
     pub(super) what: &'static str,
     /// Why the difference is accepted.
     pub(super) why: &'static str,
-    pub(super) explains: fn(&Found) -> bool,
+    pub(super) explains: fn(&FieldDifference) -> bool,
 }
 
 /// All differences. Each occurs in some scenario.
-pub(super) const DIFFERENCES: [Difference; 6] = [
+pub(super) const DIFFERENCES: [AcceptedDifference; 6] = [
     REPR,
-    Difference {
+    AcceptedDifference {
         what: "names of fields that google-genai leaves in snake_case",
         why: "the API takes both; one spelling",
         explains: |found| {
@@ -41,7 +41,7 @@ pub(super) const DIFFERENCES: [Difference; 6] = [
             found.texts().is_some_and(same)
         },
     },
-    Difference {
+    AcceptedDifference {
         what: "spaces in the text of an answer that `set_model_response` took",
         why: "the same answer",
         explains: |found| {
@@ -49,7 +49,7 @@ pub(super) const DIFFERENCES: [Difference; 6] = [
             found.path.contains("/contents/") && found.texts().is_some_and(same)
         },
     },
-    Difference {
+    AcceptedDifference {
         what: "title and description of the schema that `set_model_response` takes",
         why: "what describes the answer helps to give it",
         explains: |found| {
@@ -58,7 +58,7 @@ pub(super) const DIFFERENCES: [Difference; 6] = [
             above.clone().any(|field| found.path.ends_with(&format!("{schema}{field}")))
         },
     },
-    Difference {
+    AcceptedDifference {
         what: "title of the schema of a list",
         why: "it is of google-genai's own making",
         explains: |found| {
@@ -67,7 +67,7 @@ pub(super) const DIFFERENCES: [Difference; 6] = [
                 && found.theirs == Some(json!("Placeholder"))
         },
     },
-    Difference {
+    AcceptedDifference {
         what: "arguments of `set_model_response` where the schema is raw",
         why: "a model that is not told the schema cannot keep to it",
         explains: |found| {
@@ -78,7 +78,7 @@ pub(super) const DIFFERENCES: [Difference; 6] = [
 ];
 
 /// The calls and results of other agents, described in words.
-pub(super) const REPR: Difference = Difference {
+pub(super) const REPR: AcceptedDifference = AcceptedDifference {
     what: "arguments and results in what is told of other agents",
     why: "models and readers know JSON, not the `repr` of Python",
     explains: |found| {
@@ -88,7 +88,7 @@ pub(super) const REPR: Difference = Difference {
     },
 };
 
-impl Found {
+impl FieldDifference {
     fn texts(&self) -> Option<(&str, &str)> {
         Some((self.ours.as_ref()?.as_str()?, self.theirs.as_ref()?.as_str()?))
     }
@@ -101,20 +101,24 @@ fn as_json(told: &str) -> String {
 }
 
 /// Returns every field that differs. The paths begin with `name`.
-pub(crate) fn differences(name: &str, ours: &Value, theirs: &Value) -> Vec<Found> {
+pub(crate) fn differences(name: &str, ours: &Value, theirs: &Value) -> Vec<FieldDifference> {
     let mut found = Vec::new();
     compare(name.to_owned(), Some(ours), Some(theirs), &mut found);
     found
 }
 
-fn compare(path: String, ours: Option<&Value>, theirs: Option<&Value>, found: &mut Vec<Found>) {
+fn compare(path: String, ours: Option<&Value>, theirs: Option<&Value>, found: &mut Vec<FieldDifference>) {
     match (ours, theirs) {
         (Some(Value::Object(own)), Some(Value::Object(other))) => {
             let spelled = |key: &str| if other.contains_key(key) { key.to_owned() } else { snake_case(key) };
             for (key, value) in own {
                 let (path, of_other) = (format!("{path}/{key}"), spelled(key));
                 if *key != of_other && other.contains_key(&of_other) {
-                    found.push(Found { path: path.clone(), ours: Some(json!(key)), theirs: Some(json!(of_other)) });
+                    found.push(FieldDifference {
+                        path: path.clone(),
+                        ours: Some(json!(key)),
+                        theirs: Some(json!(of_other)),
+                    });
                 }
                 compare(path, Some(value), other.get(&of_other), found);
             }
@@ -129,7 +133,7 @@ fn compare(path: String, ours: Option<&Value>, theirs: Option<&Value>, found: &m
             }
         }
         (own, other) if own == other => {}
-        (own, other) => found.push(Found { path, ours: own.cloned(), theirs: other.cloned() }),
+        (own, other) => found.push(FieldDifference { path, ours: own.cloned(), theirs: other.cloned() }),
     }
 }
 

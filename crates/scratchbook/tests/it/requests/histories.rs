@@ -56,12 +56,12 @@ async fn contents_of_theirs(cases: &[Value]) -> Vec<Value> {
 
 /// A model that may need the ids of calls.
 #[derive(Debug)]
-struct Asked {
+struct ModelWithIds {
     model: ScriptedLlm,
     ids: bool,
 }
 
-impl Llm for Asked {
+impl Llm for ModelWithIds {
     fn name(&self) -> &str {
         self.model.name()
     }
@@ -77,7 +77,7 @@ impl Llm for Asked {
 
 async fn contents_of_ours(case: &Value) -> Value {
     let model = ScriptedLlm::new(["Done."]);
-    let mut agent = LlmAgent::builder("me").model(Asked { model: model.clone(), ids: case["ids"] == true });
+    let mut agent = LlmAgent::builder("me").model(ModelWithIds { model: model.clone(), ids: case["ids"] == true });
     if case["include"] == "none" {
         agent = agent.include_contents(IncludeContents::None);
     }

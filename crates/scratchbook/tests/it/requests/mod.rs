@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::models::server::{Answer, ModelServer, Recorded};
-use differences::{DIFFERENCES, Difference, differences};
+use crate::models::server::{ModelServer, ReceivedModelRequest, ScriptedAnswer};
+use differences::{AcceptedDifference, DIFFERENCES, differences};
 
 /// The requests of one side in one scenario, by agent and in order.
-type Asked = BTreeMap<String, Vec<Value>>;
+type RequestsByAgent = BTreeMap<String, Vec<Value>>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn google_adk_and_we_ask_models_the_same() {
@@ -51,7 +51,7 @@ async fn google_adk_and_we_ask_models_the_same() {
     }
     assert!(unexplained.is_empty(), "{} differences:\n{}", unexplained.len(), unexplained.join("\n"));
     let gone = DIFFERENCES.iter().zip(met).filter(|(_, met)| !met);
-    let gone: Vec<_> = gone.map(|(Difference { what, why, .. }, _)| format!("{what} ({why})")).collect();
+    let gone: Vec<_> = gone.map(|(AcceptedDifference { what, why, .. }, _)| format!("{what} ({why})")).collect();
     assert!(gone.is_empty(), "these differences are no more: {gone:?}");
 }
 
@@ -73,8 +73,8 @@ fn script(name: &str) -> PathBuf {
 }
 
 /// Returns the requests of each agent, which is named in its instruction.
-fn asked(requests: &[Recorded], side: &str, scenario: &str) -> Asked {
-    let mut asked = Asked::new();
+fn asked(requests: &[ReceivedModelRequest], side: &str, scenario: &str) -> RequestsByAgent {
+    let mut asked = RequestsByAgent::new();
     for request in requests {
         let path = Path::of(&request.path);
         if (path.side, path.scenario) == (side, scenario) {
@@ -114,7 +114,7 @@ async fn server(scenarios: Vec<Value>) -> ModelServer {
         let path = Path::of(&request.path);
         let agent = agent(&request.body);
         let Some(scenario) = scenarios.iter().find(|scenario| name(scenario) == path.scenario) else {
-            return Answer::none();
+            return ScriptedAnswer::none();
         };
         let mut counts = counts.lock().unwrap();
         let count = counts.entry(format!("{} {} {agent}", path.side, path.scenario)).or_default();
@@ -123,13 +123,13 @@ async fn server(scenarios: Vec<Value>) -> ModelServer {
         let pause = Duration::from_millis(scenario["pauses"][agent].as_u64().unwrap_or(0));
         match answer {
             Value::Array(parts) if path.method.contains(":stream") => streamed(parts).slowly(pause),
-            Value::Array(parts) => Answer::json(200, &response(parts, true)).slowly(pause),
+            Value::Array(parts) => ScriptedAnswer::json(200, &response(parts, true)).slowly(pause),
             Value::Object(_) => {
                 let status = answer["status"].as_u64().unwrap();
                 let error = json!({"error": {"code": status, "message": "Not today.", "status": "INVALID_ARGUMENT"}});
-                Answer::json(u16::try_from(status).unwrap(), &error)
+                ScriptedAnswer::json(u16::try_from(status).unwrap(), &error)
             }
-            _ => Answer::none(),
+            _ => ScriptedAnswer::none(),
         }
     })
     .await
@@ -145,7 +145,7 @@ fn response(parts: &[Value], last: bool) -> Value {
 }
 
 /// Returns a stream of the parts, with plain texts cut in halves.
-fn streamed(parts: &[Value]) -> Answer {
+fn streamed(parts: &[Value]) -> ScriptedAnswer {
     let mut pieces = Vec::new();
     for part in parts {
         match part["text"].as_str() {
@@ -162,5 +162,5 @@ fn streamed(parts: &[Value]) -> Answer {
     }
     let count = pieces.len();
     let events = pieces.into_iter().enumerate().map(|(place, piece)| response(&[piece], place + 1 == count));
-    Answer::events(events.map(|event| format!("data: {event}\r\n\r\n")).collect::<String>())
+    ScriptedAnswer::events(events.map(|event| format!("data: {event}\r\n\r\n")).collect::<String>())
 }

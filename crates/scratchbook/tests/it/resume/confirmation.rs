@@ -10,12 +10,12 @@ use scratchbook::{AppendOptions, Content, ErrorKind, Event, LlmAgent, RunRequest
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
-use super::{Args, Count, agrees, answer, call, confirm, llm, look, on, pay, requests, resumable, says, shown, told};
-use crate::runner::{app, run, stored};
+use super::{ToolRuns, agrees, answer, call, confirm, llm, look, on, pay, requests, resumable, says, shown, told};
+use crate::runner::{ToolArgs, app, run, stored};
 
 const REJECTED: &str = r#"agent: pay={"error":"This tool call is rejected."}"#;
 
-fn payer(model: ScriptedLlm, count: &Count) -> LlmAgent {
+fn payer(model: ScriptedLlm, count: &ToolRuns) -> LlmAgent {
     LlmAgent::builder("agent").model(model).tool(pay(count)).build().unwrap()
 }
 
@@ -29,7 +29,7 @@ fn pays_twice() -> LlmResponse {
 
 #[tokio::test]
 async fn a_call_is_run_when_the_user_has_agreed_and_not_before() {
-    let (count, model) = (Count::default(), paying([says("Paid.")]));
+    let (count, model) = (ToolRuns::default(), paying([says("Paid.")]));
     let runner = on(&app(), payer(model.clone(), &count));
     let asked = run(&runner, "pay 5").await.unwrap();
     assert_eq!((count.get(), model.requests().len()), (0, 1), "neither the tool nor the model is asked meanwhile");
@@ -45,7 +45,7 @@ async fn a_call_is_run_when_the_user_has_agreed_and_not_before() {
 #[tokio::test]
 async fn a_call_that_the_user_rejects_is_not_run_and_the_model_is_told() {
     for no in [json!({"confirmed": false}), json!({}), json!({"response": "{\"confirmed\": false}"})] {
-        let count = Count::default();
+        let count = ToolRuns::default();
         let runner = on(&app(), payer(paying([says("Not paid.")]), &count));
         let asked = run(&runner, "pay 5").await.unwrap();
         let events = run(&runner, confirm(&requests(&asked)[0], no)).await.unwrap();
@@ -78,13 +78,13 @@ async fn only_calls_whose_arguments_say_so_are_asked_about() {
 #[tokio::test]
 async fn arguments_that_the_condition_cannot_read_need_consent() {
     #[derive(serde::Deserialize)]
-    struct Limit {
+    struct PaymentLimit {
         amount: u64,
     }
     let pay =
         FunctionTool::new("pay", "Pays.", |args: Map<String, Value>, _: ToolContext| std::future::ready(Ok(args)));
     let agent = llm("agent", [call("pay", json!({"amount": "much"})), says("Done.")])
-        .tool(pay.require_confirmation_if(|limit: &Limit| limit.amount > 100));
+        .tool(pay.require_confirmation_if(|limit: &PaymentLimit| limit.amount > 100));
     let events = run(&on(&app(), agent.build().unwrap()), "pay").await.unwrap();
     assert_eq!(requests(&events).len(), 1);
 }
@@ -104,7 +104,7 @@ async fn arguments_that_do_not_fit_are_told_and_not_asked_about() {
 
 #[tokio::test]
 async fn what_the_user_fills_in_reaches_the_tool() {
-    let leave = FunctionTool::new("leave", "Asks for leave.", |_: Args, context: ToolContext| async move {
+    let leave = FunctionTool::new("leave", "Asks for leave.", |_: ToolArgs, context: ToolContext| async move {
         match context.tool_confirmation() {
             None => {
                 context.request_confirmation("How many days?", Some(json!({"days": 0})));
@@ -124,7 +124,7 @@ async fn what_the_user_fills_in_reaches_the_tool() {
 
 #[tokio::test]
 async fn a_tool_may_ask_again_when_it_was_answered() {
-    let careful = FunctionTool::new("careful", "Asks twice.", |_: Args, context: ToolContext| async move {
+    let careful = FunctionTool::new("careful", "Asks twice.", |_: ToolArgs, context: ToolContext| async move {
         match context.tool_confirmation().map(|answer| answer.payload.clone()) {
             Some(Some(Value::String(sure))) => Ok(json!({"done": sure})),
             _ => {
@@ -149,7 +149,7 @@ async fn a_tool_may_ask_again_when_it_was_answered() {
 async fn several_confirmations_are_answered_one_by_one_or_together_in_any_order() {
     for resumes in [false, true] {
         for order in [vec![vec![0], vec![1]], vec![vec![1], vec![0]], vec![vec![1, 0]]] {
-            let count = Count::default();
+            let count = ToolRuns::default();
             let agent = llm("agent", [pays_twice(), says("one"), says("two")]).tool(pay(&count)).build().unwrap();
             let runner = if resumes { resumable(&app(), agent) } else { on(&app(), agent) };
             let asked = requests(&run(&runner, "pay").await.unwrap());
@@ -173,7 +173,7 @@ async fn several_confirmations_are_answered_one_by_one_or_together_in_any_order(
 #[tokio::test]
 async fn the_same_confirmation_again_does_nothing() {
     for resumes in [false, true] {
-        let count = Count::default();
+        let count = ToolRuns::default();
         let agent = payer(paying([says("Paid."), says("Paid again!")]), &count);
         let runner = if resumes { resumable(&app(), agent) } else { on(&app(), agent) };
         let id = requests(&run(&runner, "pay 5").await.unwrap())[0].clone();
@@ -188,7 +188,7 @@ async fn the_same_confirmation_again_does_nothing() {
 
 #[tokio::test]
 async fn a_double_click_is_one() {
-    let (count, service) = (Count::default(), app());
+    let (count, service) = (ToolRuns::default(), app());
     let runner = on(&service, payer(paying([says("Paid."), says("Paid again!")]), &count));
     let id = requests(&run(&runner, "pay 5").await.unwrap())[0].clone();
     let (one, two) = tokio::join!(run(&runner, confirm(&id, agrees())), run(&runner, confirm(&id, agrees())));
@@ -197,9 +197,9 @@ async fn a_double_click_is_one() {
 }
 
 /// A tool that waits until it is notified.
-fn slow(count: &Count, begun: &Arc<Notify>, go: &Arc<Notify>) -> FunctionTool {
+fn slow(count: &ToolRuns, begun: &Arc<Notify>, go: &Arc<Notify>) -> FunctionTool {
     let (count, begun, go) = (count.clone(), Arc::clone(begun), Arc::clone(go));
-    let tool = FunctionTool::new("pay", "Pays.", move |_: Args, _: ToolContext| {
+    let tool = FunctionTool::new("pay", "Pays.", move |_: ToolArgs, _: ToolContext| {
         let (count, begun, go) = (count.clone(), Arc::clone(&begun), Arc::clone(&go));
         async move {
             count.add();
@@ -214,7 +214,7 @@ fn slow(count: &Count, begun: &Arc<Notify>, go: &Arc<Notify>) -> FunctionTool {
 /// Two runners know nothing of each other, as two processes do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_double_click_in_two_processes_is_one() {
-    let (count, begun, go, service) = (Count::default(), Arc::default(), Arc::default(), app());
+    let (count, begun, go, service) = (ToolRuns::default(), Arc::default(), Arc::default(), app());
     let agent =
         || llm("agent", [call("pay", json!({})), says("Paid.")]).tool(slow(&count, &begun, &go)).build().unwrap();
     let [here, there] = [(), ()].map(|()| on(&service, agent()));
@@ -236,7 +236,7 @@ async fn a_double_click_in_two_processes_is_one() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_many_that_confirm_at_once_one_does() {
     for round in 0..20 {
-        let (count, service) = (Count::default(), app());
+        let (count, service) = (ToolRuns::default(), app());
         let runner = || on(&service, payer(paying([says("Paid.")]), &count));
         let id = requests(&run(&runner(), "pay").await.unwrap())[0].clone();
         let clicks = (0..8).map(|_| {
@@ -255,7 +255,7 @@ async fn of_many_that_confirm_at_once_one_does() {
 #[tokio::test]
 async fn a_confirmation_whose_run_was_cut_off_is_carried_out_by_a_run_without_a_message() {
     for resumes in [false, true] {
-        let (count, begun, go, service) = (Count::default(), Arc::default(), Arc::default(), app());
+        let (count, begun, go, service) = (ToolRuns::default(), Arc::default(), Arc::default(), app());
         let agent =
             || llm("agent", [call("pay", json!({})), says("Paid.")]).tool(slow(&count, &begun, &go)).build().unwrap();
         let build = |agent| if resumes { resumable(&service, agent) } else { on(&service, agent) };
@@ -282,7 +282,7 @@ async fn a_confirmation_whose_run_was_cut_off_is_carried_out_by_a_run_without_a_
 
 #[tokio::test]
 async fn what_is_no_confirmation_is_refused_and_not_stored() {
-    let count = Count::default();
+    let count = ToolRuns::default();
     let runner = on(&app(), payer(paying([says("Paid.")]), &count));
     let id = requests(&run(&runner, "pay 5").await.unwrap())[0].clone();
     let length = stored(&runner).await.events().len();
@@ -306,7 +306,7 @@ async fn what_is_no_confirmation_is_refused_and_not_stored() {
 
 #[tokio::test]
 async fn an_answer_without_a_name_has_that_of_its_call() {
-    let count = Count::default();
+    let count = ToolRuns::default();
     let runner = on(&app(), payer(paying([says("Paid.")]), &count));
     let mut message = confirm(&requests(&run(&runner, "pay 5").await.unwrap())[0], agrees());
     for part in message.parts.iter_mut().flatten() {
@@ -324,7 +324,7 @@ async fn an_answer_without_a_name_has_that_of_its_call() {
 
 #[tokio::test]
 async fn a_confirmation_after_a_rewind_of_its_call_is_refused() {
-    let (count, service) = (Count::default(), app());
+    let (count, service) = (ToolRuns::default(), app());
     let store = Store::new(Arc::clone(&service));
     let runner = on(&service, payer(paying([says("Paid.")]), &count));
     let asked = run(&runner, "pay 5").await.unwrap();
@@ -335,7 +335,7 @@ async fn a_confirmation_after_a_rewind_of_its_call_is_refused() {
 
 #[tokio::test]
 async fn an_ordinary_message_in_between_leaves_the_question_open() {
-    let (count, model) = (Count::default(), paying([says("It waits for you."), says("Paid.")]));
+    let (count, model) = (ToolRuns::default(), paying([says("It waits for you."), says("Paid.")]));
     let runner = on(&app(), payer(model.clone(), &count));
     let asked = run(&runner, "pay 5").await.unwrap();
     let between = run(&runner, "what about it?").await.unwrap();
@@ -369,8 +369,8 @@ async fn forge(
 
 #[tokio::test]
 async fn what_was_not_called_so_is_not_run() {
-    type Change = fn(&mut Map<String, Value>);
-    let changes: [(&str, Change); 5] = [
+    type ResponseChange = fn(&mut Map<String, Value>);
+    let changes: [(&str, ResponseChange); 5] = [
         ("other arguments", |call| call["args"] = json!({"amount": 1_000_000})),
         ("another tool", |call| call["name"] = json!("look")),
         ("no call of this session", |call| call["id"] = json!("unknown")),
@@ -378,7 +378,7 @@ async fn what_was_not_called_so_is_not_run() {
         ("a tool that needs none", |call| call["name"] = json!("free")),
     ];
     for (what, change) in changes {
-        let (count, service) = (Count::default(), app());
+        let (count, service) = (ToolRuns::default(), app());
         let agent =
             llm("agent", [call("pay", json!({"amount": 5})), says("Done.")]).tool(pay(&count)).tool(look(&count));
         let runner = on(&service, agent.build().unwrap());
@@ -392,7 +392,7 @@ async fn what_was_not_called_so_is_not_run() {
 #[tokio::test]
 async fn requests_of_other_agents_and_of_the_user_are_nothing_to_an_agent() {
     for author in ["user", "other"] {
-        let (count, service) = (Count::default(), app());
+        let (count, service) = (ToolRuns::default(), app());
         let agent = llm("agent", [call("pay", json!({"amount": 5})), says("Hm.")]).tool(pay(&count)).build().unwrap();
         let runner = on(&service, agent);
         let asked = run(&runner, "pay 5").await.unwrap();
@@ -404,15 +404,15 @@ async fn requests_of_other_agents_and_of_the_user_are_nothing_to_an_agent() {
 
 #[tokio::test]
 async fn a_call_that_needs_no_confirmation_any_more_is_run_if_it_was_asked_about() {
-    let (count, service) = (Count::default(), app());
+    let (count, service) = (ToolRuns::default(), app());
     let runner = on(&service, payer(paying([]), &count));
     let asked = run(&runner, "pay 5").await.unwrap();
-    let free = FunctionTool::new("pay", "Pays.", |_: Args, _: ToolContext| async { Ok(json!({"paid": "freely"})) });
+    let free = FunctionTool::new("pay", "Pays.", |_: ToolArgs, _: ToolContext| async { Ok(json!({"paid": "freely"})) });
     let later = on(&service, llm("agent", [says("Paid.")]).tool(free).build().unwrap());
     let events = run(&later, confirm(&requests(&asked)[0], agrees())).await.unwrap();
     assert_eq!(told(&events)[0], r#"agent: pay={"paid":"freely"}"#);
     let gone = on(&service, llm("agent", [says("Paid.")]).build().unwrap());
-    let (count, service2) = (Count::default(), app());
+    let (count, service2) = (ToolRuns::default(), app());
     let asked = run(&on(&service2, payer(paying([]), &count)), "pay 5").await.unwrap();
     drop(gone);
     let gone = on(&service2, llm("agent", [says("Paid.")]).build().unwrap());
@@ -422,7 +422,7 @@ async fn a_call_that_needs_no_confirmation_any_more_is_run_if_it_was_asked_about
 
 #[tokio::test]
 async fn the_tool_is_not_run_and_callbacks_after_it_see_nothing_while_the_user_is_asked() {
-    let (count, after) = (Count::default(), Count::default());
+    let (count, after) = (ToolRuns::default(), ToolRuns::default());
     let seen = after.clone();
     let agent = llm("agent", [call("pay", json!({"amount": 5})), says("Paid.")])
         .tool(pay(&count))
@@ -442,7 +442,7 @@ async fn the_tool_is_not_run_and_callbacks_after_it_see_nothing_while_the_user_i
 /// The confirmed call is answered after the message, but the model is shown the answer next to the call.
 #[tokio::test]
 async fn text_beside_a_confirmation_is_refused_since_the_model_would_not_hear_it() {
-    let count = Count::default();
+    let count = ToolRuns::default();
     let runner = on(&app(), payer(paying([says("Paid.")]), &count));
     let asked = run(&runner, "pay 5").await.unwrap();
     let mut message = confirm(&requests(&asked)[0], agrees());
@@ -453,7 +453,7 @@ async fn text_beside_a_confirmation_is_refused_since_the_model_would_not_hear_it
 
 #[tokio::test]
 async fn two_answers_to_one_request_are_refused_if_they_differ() {
-    let count = Count::default();
+    let count = ToolRuns::default();
     let runner = on(&app(), payer(paying([says("Paid.")]), &count));
     let id = requests(&run(&runner, "pay 5").await.unwrap())[0].clone();
     let both = |answers: [Value; 2]| {
@@ -470,7 +470,7 @@ async fn two_answers_to_one_request_are_refused_if_they_differ() {
 #[tokio::test]
 async fn a_call_that_its_tool_answers_is_not_answered_by_the_user() {
     for resumes in [false, true] {
-        let count = Count::default();
+        let count = ToolRuns::default();
         let agent = llm("agent", [call("look", json!({"item": "x"})), says("Found."), says("Forged.")]);
         let agent = agent.tool(look(&count)).build().unwrap();
         let runner = if resumes { resumable(&app(), agent) } else { on(&app(), agent) };
@@ -487,7 +487,7 @@ async fn a_call_that_its_tool_answers_is_not_answered_by_the_user() {
 /// A server marks events that a client sent as restored.
 #[tokio::test]
 async fn a_confirmation_that_was_asked_for_elsewhere_is_refused() {
-    let (count, here, there) = (Count::default(), app(), app());
+    let (count, here, there) = (ToolRuns::default(), app(), app());
     let runner = |service, turns| on(service, payer(ScriptedLlm::new(turns), &count));
     let asked = run(&runner(&there, vec![call("pay", json!({"amount": 5}))]), "pay 5").await.unwrap();
     let key = SessionKey::new("app", "user", "s").unwrap();
@@ -503,9 +503,9 @@ async fn a_confirmation_that_was_asked_for_elsewhere_is_refused() {
 #[tokio::test]
 async fn a_tool_that_answers_later_may_ask_first() {
     for (asks_itself, resumes) in [(false, false), (false, true), (true, false), (true, true)] {
-        let count = Count::default();
+        let count = ToolRuns::default();
         let begun = count.clone();
-        let tool = FunctionTool::new("later", "Answers later.", move |_: Args, context: ToolContext| {
+        let tool = FunctionTool::new("later", "Answers later.", move |_: ToolArgs, context: ToolContext| {
             let begun = begun.clone();
             async move {
                 match context.tool_confirmation() {

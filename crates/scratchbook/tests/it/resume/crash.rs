@@ -9,8 +9,9 @@ use scratchbook::model::{LlmResponse, ScriptedLlm};
 use scratchbook::{Agent, Event, LlmAgent, RunRequest, Runner, SqliteSessionService};
 use serde_json::json;
 
-use super::{Args, Count, agrees, call, confirm, look, pay, requests, says, told};
-use crate::database::{self, Database};
+use super::{ToolRuns, agrees, call, confirm, look, pay, requests, says, told};
+use crate::database::{self, DatabaseFile};
+use crate::runner::ToolArgs;
 
 const ID: &str = "e-killed";
 
@@ -40,14 +41,14 @@ async fn run(runner: &Runner, request: impl Into<RunRequest>) -> Vec<Event> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_whose_process_was_killed_during_a_call_goes_on_in_another() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let mut child = database.child("resume::crash::a_child_is_killed_in_its_tool").spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
     assert!(lines.into_iter().any(|line| line.contains("in the tool")), "the child has ended by itself");
     child.kill().unwrap();
     child.wait().unwrap();
 
-    let count = Count::default();
+    let count = ToolRuns::default();
     let runner = runner(database.open().await, agents(vec![look(&count), pay(&count)]));
     let key = database::key("s");
     let left = database::get(runner.session_service().as_ref(), &key).await.unwrap();
@@ -83,26 +84,26 @@ async fn a_child_is_killed_in_its_tool() {
     let Some(path) = database::of_parent() else {
         return;
     };
-    let hangs = FunctionTool::new("look", "Looks.", |_: Args, _: ToolContext| async {
+    let hangs = FunctionTool::new("look", "Looks.", |_: ToolArgs, _: ToolContext| async {
         println!("\nin the tool");
         std::future::pending::<()>().await;
         Ok(())
     });
-    let runner = runner(database::open_path(&path).await, agents(vec![hangs, pay(&Count::default())]));
+    let runner = runner(database::open_path(&path).await, agents(vec![hangs, pay(&ToolRuns::default())]));
     run(&runner, RunRequest::message("go").with_invocation_id(ID)).await;
 }
 
 /// The user's consent was stored, and the process was killed before the confirmed call was done.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn consent_that_was_given_before_a_crash_is_carried_out_after_it() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let mut child = database.child("resume::crash::a_child_is_killed_in_what_it_was_allowed").spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
     assert!(lines.into_iter().any(|line| line.contains("in the tool")), "the child has ended by itself");
     child.kill().unwrap();
     child.wait().unwrap();
 
-    let count = Count::default();
+    let count = ToolRuns::default();
     let runner = runner(database.open().await, payer(pay(&count)));
     let events = run(&runner, RunRequest::default().with_invocation_id(ID)).await;
     assert_eq!(told(&events), [r#"agent: pay={"paid":5}"#, "agent: Paid.", "agent: ends"]);
@@ -123,7 +124,7 @@ async fn a_child_is_killed_in_what_it_was_allowed() {
     let Some(path) = database::of_parent() else {
         return;
     };
-    let hangs = FunctionTool::new("pay", "Pays.", |_: Args, _: ToolContext| async {
+    let hangs = FunctionTool::new("pay", "Pays.", |_: ToolArgs, _: ToolContext| async {
         println!("\nin the tool");
         std::future::pending::<()>().await;
         Ok(())

@@ -8,7 +8,7 @@ use scratchbook::{AppendOptions, Content, ErrorKind, Event, LlmAgent, RunRequest
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-use super::{Count, answer, ask, call, ids, llm, look, on, resumable, says, shown, told, wait};
+use super::{ToolRuns, answer, ask, call, ids, llm, look, on, resumable, says, shown, told, wait};
 use crate::runner::{app, run, stored};
 
 fn two_waits() -> LlmResponse {
@@ -22,7 +22,7 @@ fn n(number: u64) -> Value {
 #[tokio::test]
 async fn a_turn_pauses_at_a_call_without_an_answer_and_goes_on_with_it() {
     for resumes in [false, true] {
-        let (count, model) = (Count::default(), ScriptedLlm::new([call("wait", json!({})), says("Thanks.")]));
+        let (count, model) = (ToolRuns::default(), ScriptedLlm::new([call("wait", json!({})), says("Thanks.")]));
         let agent = LlmAgent::builder("agent").model(model.clone()).tool(wait(&count)).build().unwrap();
         let runner = if resumes { resumable(&app(), agent) } else { on(&app(), agent) };
         let asked = run(&runner, "go").await.unwrap();
@@ -55,7 +55,7 @@ async fn the_model_hears_a_first_answer_and_later_the_one_that_counts() {
 async fn several_calls_are_answered_one_by_one_in_any_order() {
     for order in [[0, 1], [1, 0]] {
         let model = ScriptedLlm::new([two_waits(), says("one"), says("two")]);
-        let agent = LlmAgent::builder("agent").model(model.clone()).tool(wait(&Count::default())).build().unwrap();
+        let agent = LlmAgent::builder("agent").model(model.clone()).tool(wait(&ToolRuns::default())).build().unwrap();
         let runner = on(&app(), agent);
         let asked = ids(&run(&runner, "go").await.unwrap(), "wait");
         for (turn, which) in order.into_iter().enumerate() {
@@ -72,7 +72,7 @@ async fn several_calls_are_answered_one_by_one_in_any_order() {
 #[tokio::test]
 async fn the_model_of_a_resumable_run_is_asked_when_all_is_answered() {
     let model = ScriptedLlm::new([two_waits(), says("Both.")]);
-    let agent = LlmAgent::builder("agent").model(model.clone()).tool(wait(&Count::default())).build().unwrap();
+    let agent = LlmAgent::builder("agent").model(model.clone()).tool(wait(&ToolRuns::default())).build().unwrap();
     let runner = resumable(&app(), agent);
     let asked = ids(&run(&runner, "go").await.unwrap(), "wait");
     assert!(run(&runner, answer(&asked[1], "wait", n(2))).await.unwrap().is_empty());
@@ -84,7 +84,7 @@ async fn the_model_of_a_resumable_run_is_asked_when_all_is_answered() {
 async fn a_resumable_run_waits_for_a_call_beside_others() {
     let calls = LlmResponse::calls([("wait", json!({})), ("look", json!({"item": "x"}))]);
     let model = ScriptedLlm::new([calls, says("Both.")]);
-    let count = Count::default();
+    let count = ToolRuns::default();
     let agent = LlmAgent::builder("agent").model(model.clone()).tool(wait(&count)).tool(look(&count)).build().unwrap();
     let runner = resumable(&app(), agent);
     let asked = run(&runner, "go").await.unwrap();
@@ -97,7 +97,8 @@ async fn a_resumable_run_waits_for_a_call_beside_others() {
 #[tokio::test]
 async fn an_answer_that_comes_twice_is_heard_twice_and_runs_nothing() {
     for resumes in [false, true] {
-        let (count, model) = (Count::default(), ScriptedLlm::new([call("wait", json!({})), says("one"), says("two")]));
+        let (count, model) =
+            (ToolRuns::default(), ScriptedLlm::new([call("wait", json!({})), says("one"), says("two")]));
         let agent = LlmAgent::builder("agent").model(model.clone()).tool(wait(&count)).build().unwrap();
         let runner = if resumes { resumable(&app(), agent) } else { on(&app(), agent) };
         let id = ids(&run(&runner, "go").await.unwrap(), "wait")[0].clone();
@@ -114,7 +115,7 @@ async fn an_answer_that_comes_twice_is_heard_twice_and_runs_nothing() {
 async fn an_ordinary_message_in_between_is_answered_and_the_call_stays_open() {
     for resumes in [false, true] {
         let model = ScriptedLlm::new([call("wait", json!({})), says("Hello."), says("Thanks.")]);
-        let agent = LlmAgent::builder("agent").model(model.clone()).tool(wait(&Count::default())).build().unwrap();
+        let agent = LlmAgent::builder("agent").model(model.clone()).tool(wait(&ToolRuns::default())).build().unwrap();
         let runner = if resumes { resumable(&app(), agent) } else { on(&app(), agent) };
         let asked = run(&runner, "go").await.unwrap();
         let between = run(&runner, "hi").await.unwrap();
@@ -128,7 +129,8 @@ async fn an_ordinary_message_in_between_is_answered_and_the_call_stays_open() {
 
 #[tokio::test]
 async fn an_answer_under_another_name_is_refused() {
-    let agent = llm("agent", [call("wait", json!({})), says("Thanks.")]).tool(wait(&Count::default())).build().unwrap();
+    let agent =
+        llm("agent", [call("wait", json!({})), says("Thanks.")]).tool(wait(&ToolRuns::default())).build().unwrap();
     let runner = on(&app(), agent);
     let id = ids(&run(&runner, "go").await.unwrap(), "wait")[0].clone();
     let error = run(&runner, answer(&id, "ask", n(1))).await.unwrap_err();
@@ -139,7 +141,7 @@ async fn an_answer_under_another_name_is_refused() {
 #[tokio::test]
 async fn an_answer_and_text_in_one_message_are_both_heard() {
     let model = ScriptedLlm::new([call("wait", json!({})), says("Thanks.")]);
-    let agent = LlmAgent::builder("agent").model(model.clone()).tool(wait(&Count::default())).build().unwrap();
+    let agent = LlmAgent::builder("agent").model(model.clone()).tool(wait(&ToolRuns::default())).build().unwrap();
     let runner = on(&app(), agent);
     let asked = run(&runner, "go").await.unwrap();
     let mut message = answer(&ids(&asked, "wait")[0], "wait", n(1));
@@ -154,7 +156,7 @@ async fn an_answer_and_text_in_one_message_are_both_heard() {
 async fn agents_after_one_that_waits_do_not_run_before_it_is_answered() {
     for (resumes, tool) in [(false, "wait"), (true, "wait"), (false, "ask"), (true, "ask")] {
         let a = llm("a", [call(tool, json!({})), says("a 1"), says("a 2"), says("a 3")])
-            .tool(wait(&Count::default()))
+            .tool(wait(&ToolRuns::default()))
             .tool(ask())
             .build()
             .unwrap();
@@ -174,7 +176,7 @@ async fn agents_after_one_that_waits_do_not_run_before_it_is_answered() {
 #[tokio::test]
 async fn a_message_without_an_id_answers_nothing() {
     let model = ScriptedLlm::new([call("wait", json!({})), says("Hm.")]);
-    let agent = LlmAgent::builder("agent").model(model).tool(wait(&Count::default())).build().unwrap();
+    let agent = LlmAgent::builder("agent").model(model).tool(wait(&ToolRuns::default())).build().unwrap();
     let runner = on(&app(), agent);
     let asked = run(&runner, "go").await.unwrap();
     let part = Part::function_response("", "wait", n(1));
@@ -187,10 +189,10 @@ async fn a_message_without_an_id_answers_nothing() {
 async fn one_message_may_answer_two_agents_where_runs_are_not_resumable() {
     for resumes in [false, true] {
         let sub =
-            llm("sub", [call("wait", json!({})), says("sub thanks")]).tool(wait(&Count::default())).build().unwrap();
+            llm("sub", [call("wait", json!({})), says("sub thanks")]).tool(wait(&ToolRuns::default())).build().unwrap();
         let both = LlmResponse::calls([("wait", json!({})), ("transfer_to_agent", json!({"agent_name": "sub"}))]);
         let root =
-            llm("root", [both, says("root thanks")]).tool(wait(&Count::default())).sub_agent(sub).build().unwrap();
+            llm("root", [both, says("root thanks")]).tool(wait(&ToolRuns::default())).sub_agent(sub).build().unwrap();
         let runner = if resumes { resumable(&app(), root) } else { on(&app(), root) };
         let asked = ids(&run(&runner, "go").await.unwrap(), "wait");
         let parts = asked.iter().map(|id| Part::function_response(id.as_str(), "wait", n(1))).collect();
@@ -211,7 +213,7 @@ async fn one_message_may_answer_two_agents_where_runs_are_not_resumable() {
 /// A summary is stored at the end of a run, and may come after an answer that no agent has received yet.
 #[tokio::test]
 async fn an_answer_with_a_summary_after_it_still_goes_to_who_has_called() {
-    let sub = llm("sub", [call("wait", json!({})), says("Thanks.")]).tool(wait(&Count::default()));
+    let sub = llm("sub", [call("wait", json!({})), says("Thanks.")]).tool(wait(&ToolRuns::default()));
     let sub = sub.disallow_transfer_to_parent().build().unwrap();
     let root = llm("root", [call("transfer_to_agent", json!({"agent_name": "sub"})), says("I do not wait.")]);
     let service = app();

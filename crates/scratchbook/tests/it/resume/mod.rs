@@ -15,15 +15,15 @@ use scratchbook::agent::{FunctionTool, LlmAgentBuilder, ToolConfirmation, ToolCo
 use scratchbook::content::Part;
 use scratchbook::model::{LlmResponse, ScriptedLlm};
 use scratchbook::{Agent, Content, Event, InMemorySessionService, LlmAgent, Runner};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-type Args = Map<String, Value>;
+use crate::runner::ToolArgs;
 
 /// The number of runs of a tool.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Count(Arc<AtomicUsize>);
+pub(crate) struct ToolRuns(Arc<AtomicUsize>);
 
-impl Count {
+impl ToolRuns {
     fn get(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }
@@ -46,9 +46,9 @@ fn says(text: &str) -> LlmResponse {
 }
 
 /// A tool that pays if the user agrees.
-fn pay(count: &Count) -> FunctionTool {
+fn pay(count: &ToolRuns) -> FunctionTool {
     let count = count.clone();
-    let tool = FunctionTool::new("pay", "Pays.", move |args: Args, context: ToolContext| {
+    let tool = FunctionTool::new("pay", "Pays.", move |args: ToolArgs, context: ToolContext| {
         let count = count.clone();
         async move {
             count.add();
@@ -60,9 +60,9 @@ fn pay(count: &Count) -> FunctionTool {
 }
 
 /// A tool that answers at once.
-fn look(count: &Count) -> FunctionTool {
+fn look(count: &ToolRuns) -> FunctionTool {
     let count = count.clone();
-    FunctionTool::new("look", "Looks.", move |args: Args, _: ToolContext| {
+    FunctionTool::new("look", "Looks.", move |args: ToolArgs, _: ToolContext| {
         count.add();
         async move { Ok(json!({"found": args["item"]})) }
     })
@@ -70,14 +70,14 @@ fn look(count: &Count) -> FunctionTool {
 
 /// A tool that gives a first answer at once and another later.
 fn ask() -> FunctionTool {
-    FunctionTool::new("ask", "Asks.", |_: Args, _: ToolContext| async { Ok(json!({"status": "pending"})) })
+    FunctionTool::new("ask", "Asks.", |_: ToolArgs, _: ToolContext| async { Ok(json!({"status": "pending"})) })
         .long_running()
 }
 
 /// A tool that answers later.
-fn wait(count: &Count) -> FunctionTool {
+fn wait(count: &ToolRuns) -> FunctionTool {
     let count = count.clone();
-    let tool = FunctionTool::new("wait", "Waits.", move |_: Args, _: ToolContext| {
+    let tool = FunctionTool::new("wait", "Waits.", move |_: ToolArgs, _: ToolContext| {
         count.add();
         async { Ok(()) }
     });

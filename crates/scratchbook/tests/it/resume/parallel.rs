@@ -8,11 +8,11 @@ use scratchbook::model::ScriptedLlm;
 use scratchbook::{Agent, Content, Event, LlmAgent, Runner};
 use serde_json::json;
 
-use super::{Count, agrees, answer, call, confirm, ids, on, pay, requests, resumable, says, shown, told, wait};
+use super::{ToolRuns, agrees, answer, call, confirm, ids, on, pay, requests, resumable, says, shown, told, wait};
 use crate::runner::{app, run, stored};
 
 /// Two agents, each of which waits for its own answer.
-fn both(count: &Count, tool: &'static str) -> (ParallelAgent, [ScriptedLlm; 2]) {
+fn both(count: &ToolRuns, tool: &'static str) -> (ParallelAgent, [ScriptedLlm; 2]) {
     let models = ["a", "b"].map(|name| {
         ScriptedLlm::from_fn(move |request| {
             let answered = request.contents.last().is_some_and(|content| content.function_responses().next().is_some());
@@ -39,7 +39,7 @@ async fn users_branches(runner: &Runner) -> Vec<Option<String>> {
 #[tokio::test]
 async fn an_answer_goes_to_the_branch_of_its_call() {
     for resumes in [false, true] {
-        let (agent, models) = both(&Count::default(), "wait");
+        let (agent, models) = both(&ToolRuns::default(), "wait");
         let runner = if resumes { resumable(&app(), agent) } else { on(&app(), agent) };
         let asked = run(&runner, "go").await.unwrap();
         let events = run(&runner, answer(&call_of(&asked, "b", "wait"), "wait", json!({"n": 2}))).await.unwrap();
@@ -62,7 +62,7 @@ async fn an_answer_goes_to_the_branch_of_its_call() {
 #[tokio::test]
 async fn one_message_may_answer_several_branches() {
     for resumes in [false, true] {
-        let (agent, models) = both(&Count::default(), "wait");
+        let (agent, models) = both(&ToolRuns::default(), "wait");
         let runner = if resumes { resumable(&app(), agent) } else { on(&app(), agent) };
         let asked = run(&runner, "go").await.unwrap();
         let part = |agent: &str| Part::function_response(call_of(&asked, agent, "wait"), "wait", json!({"of": agent}));
@@ -80,7 +80,7 @@ async fn one_message_may_answer_several_branches() {
 #[tokio::test]
 async fn confirmations_go_to_the_branches_of_their_calls() {
     for resumes in [false, true] {
-        let count = Count::default();
+        let count = ToolRuns::default();
         let (agent, models) = both(&count, "pay");
         let runner = if resumes { resumable(&app(), agent) } else { on(&app(), agent) };
         let asked = run(&runner, "go").await.unwrap();
@@ -102,7 +102,7 @@ async fn confirmations_go_to_the_branches_of_their_calls() {
 async fn agents_that_do_not_wait_go_on_meanwhile() {
     let a = LlmAgent::builder("a")
         .model(ScriptedLlm::new([call("wait", json!({})), says("a done")]))
-        .tool(wait(&Count::default()));
+        .tool(wait(&ToolRuns::default()));
     let b = LlmAgent::builder("b").model(ScriptedLlm::new([says("b done")])).build().unwrap();
     let par = ParallelAgent::new("par", vec![Arc::new(a.build().unwrap()), Arc::new(b)]);
     let runner = resumable(&app(), par);

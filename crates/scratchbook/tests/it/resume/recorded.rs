@@ -8,8 +8,8 @@ use scratchbook::model::LlmResponse;
 use scratchbook::{Event, LlmAgent, Runner};
 use serde_json::{Value, json};
 
-use super::{Args, Count, agrees, answer, ask, call, ids, llm, look, on, pay, resumable, says, wait};
-use crate::runner::{app, run};
+use super::{ToolRuns, agrees, answer, ask, call, ids, llm, look, on, pay, resumable, says, wait};
+use crate::runner::{ToolArgs, app, run};
 
 /// Collects the ids in JSON, in the order of their occurrence.
 fn find_ids(value: &Value, found: &mut Vec<String>) {
@@ -69,7 +69,7 @@ async fn exchange(runner: &Runner, message: &str, name: &str, answers: Vec<Value
 
 /// A tool that changes no state, like the tool in the recordings.
 fn plain_pay() -> FunctionTool {
-    let paid = |args: Args, _: ToolContext| async move { Ok(json!({"paid": args["amount"]})) };
+    let paid = |args: ToolArgs, _: ToolContext| async move { Ok(json!({"paid": args["amount"]})) };
     FunctionTool::new("pay", "Pays.", paid).require_confirmation()
 }
 
@@ -77,8 +77,9 @@ const CONFIRM: &str = scratchbook::agent::ToolConfirmation::CALL_NAME;
 
 #[tokio::test]
 async fn confirmations_are_told_as_recorded() {
-    let agent =
-        |turns: [LlmResponse; 2]| llm("agent", turns).tool(plain_pay()).tool(look(&Count::default())).build().unwrap();
+    let agent = |turns: [LlmResponse; 2]| {
+        llm("agent", turns).tool(plain_pay()).tool(look(&ToolRuns::default())).build().unwrap()
+    };
     let one = || agent([call("pay", json!({"amount": 5})), says("Paid.")]);
     let events = exchange(&on(&app(), one()), "pay 5", CONFIRM, vec![agrees()]).await;
     same(&events, recorded!("confirmed"), "confirmed");
@@ -97,7 +98,7 @@ async fn confirmations_are_told_as_recorded() {
 
 #[tokio::test]
 async fn a_tool_that_asks_itself_is_told_as_recorded() {
-    let tool = FunctionTool::new("dyn", "Dynamic.", |_: Args, context: ToolContext| async move {
+    let tool = FunctionTool::new("dyn", "Dynamic.", |_: ToolArgs, context: ToolContext| async move {
         match context.tool_confirmation() {
             None => {
                 context.request_confirmation("really?", Some(json!({"days": 0})));
@@ -130,13 +131,13 @@ async fn long_running_calls_are_told_as_recorded() {
 async fn what_workflow_agents_tell_of_where_they_stand_is_as_recorded() {
     let waits = || call("wait", json!({"q": "1"}));
     let then = || vec![json!({"n": 1})];
-    let a = |turns: [LlmResponse; 2]| Arc::new(llm("a", turns).tool(wait(&Count::default())).build().unwrap());
+    let a = |turns: [LlmResponse; 2]| Arc::new(llm("a", turns).tool(wait(&ToolRuns::default())).build().unwrap());
     let b = Arc::new(llm("b", [says("b done")]).build().unwrap());
     let seq = SequentialAgent::new("seq", vec![a([waits(), says("a done")]), b]);
     let events = exchange(&resumable(&app(), seq), "go", "wait", then()).await;
     same(&events, recorded!("resumable_sequential"), "one after another");
 
-    let a3 = llm("a", [says("a 1"), waits(), says("a 2")]).tool(wait(&Count::default())).build().unwrap();
+    let a3 = llm("a", [says("a 1"), waits(), says("a 2")]).tool(wait(&ToolRuns::default())).build().unwrap();
     let b = Arc::new(llm("b", [says("b 1"), says("b 2")]).build().unwrap());
     let repeat = LoopAgent::new("loop", vec![Arc::new(a3), b]).with_max_iterations(2);
     let events = exchange(&resumable(&app(), repeat), "go", "wait", then()).await;
@@ -146,7 +147,7 @@ async fn what_workflow_agents_tell_of_where_they_stand_is_as_recorded() {
     let events = exchange(&resumable(&app(), par), "go", "wait", then()).await;
     same(&events, recorded!("resumable_parallel"), "side by side");
 
-    let sub = llm("sub", [waits(), says("sub done")]).tool(wait(&Count::default())).build().unwrap();
+    let sub = llm("sub", [waits(), says("sub done")]).tool(wait(&ToolRuns::default())).build().unwrap();
     let to = call("transfer_to_agent", json!({"agent_name": "sub"}));
     let root = llm("root", [to]).sub_agent(sub).build().unwrap();
     let events = exchange(&resumable(&app(), root), "go", "wait", then()).await;
@@ -155,7 +156,7 @@ async fn what_workflow_agents_tell_of_where_they_stand_is_as_recorded() {
 
 #[tokio::test]
 async fn a_confirmation_is_asked_for_in_adks_words() {
-    let agent = llm("agent", [call("pay", json!({"amount": 5}))]).tool(pay(&Count::default())).build().unwrap();
+    let agent = llm("agent", [call("pay", json!({"amount": 5}))]).tool(pay(&ToolRuns::default())).build().unwrap();
     let runner = on(&app(), agent);
     let events = run(&runner, "pay 5").await.unwrap();
     let hint = "Please approve or reject the tool call pay() by responding with a FunctionResponse with an expected \

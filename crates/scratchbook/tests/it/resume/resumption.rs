@@ -14,10 +14,9 @@ use scratchbook::{
 use serde_json::{Value, json};
 
 use super::{
-    Args, Count, agrees, ask, call, confirm, ids, llm, look, on, pay, requests, resumable, says, shown, tell, told,
-    wait,
+    ToolRuns, agrees, ask, call, confirm, ids, llm, look, on, pay, requests, resumable, says, shown, tell, told, wait,
 };
-use crate::runner::{app, run, stored};
+use crate::runner::{ToolArgs, app, run, stored};
 
 const ID: &str = "e-left";
 
@@ -70,14 +69,14 @@ fn scripted(turns: &[&str]) -> ScriptedLlm {
 }
 
 /// Checks that a run that is cut off after any of its events and resumed says the same in total as an uncut run.
-async fn is_as_if_uncut<A: Agent>(agent: impl Fn(&Count) -> A, calls: usize) {
-    let count = Count::default();
+async fn is_as_if_uncut<A: Agent>(agent: impl Fn(&ToolRuns) -> A, calls: usize) {
+    let count = ToolRuns::default();
     let uncut = resumable(&app(), agent(&count));
     let length = run(&uncut, go()).await.unwrap().len();
     assert_eq!(count.get(), calls);
     let expected = said(&uncut).await;
     for after in 1..=length {
-        let (count, service) = (Count::default(), app());
+        let (count, service) = (ToolRuns::default(), app());
         let seen = cut_off(&resumable(&service, agent(&count)), after).await;
         let runner = resumable(&service, agent(&count));
         let rest = run(&runner, again()).await.unwrap_or_else(|e| panic!("after {after} of {expected:?}: {e}"));
@@ -131,7 +130,7 @@ async fn a_loop_that_an_agent_has_ended_is_over() {
             let exit = scratchbook::agent::FunctionTool::new(
                 "exit",
                 "Ends.",
-                move |_: Args, context: scratchbook::agent::ToolContext| {
+                move |_: ToolArgs, context: scratchbook::agent::ToolContext| {
                     count.add();
                     async move {
                         context.escalate();
@@ -178,13 +177,13 @@ async fn agents_within_others_go_on() {
 
 #[tokio::test]
 async fn agents_side_by_side_that_had_ended_do_not_run_again() {
-    let agents = |count: &Count, models: [ScriptedLlm; 2]| {
+    let agents = |count: &ToolRuns, models: [ScriptedLlm; 2]| {
         let agents = ["a", "b"].into_iter().zip(models).map(|(name, model)| -> Arc<dyn Agent> {
             Arc::new(LlmAgent::builder(name).model(model).tool(look(count)).build().unwrap())
         });
         ParallelAgent::new("par", agents.collect())
     };
-    let (count, service) = (Count::default(), app());
+    let (count, service) = (ToolRuns::default(), app());
     // b hangs until it is dropped; a has ended by then.
     let hangs = ScriptedLlm::from_stream(|_| stream::pending());
     let runner = resumable(&service, agents(&count, [scripted(&["look?", "a done"]), hangs]));
@@ -202,7 +201,7 @@ async fn agents_side_by_side_that_had_ended_do_not_run_again() {
 #[tokio::test]
 async fn calls_that_are_answered_are_not_run_again() {
     let calls = || LlmResponse::calls([("look", json!({"item": "x"})), ("look", json!({"item": "y"}))]);
-    let (count, service) = (Count::default(), app());
+    let (count, service) = (ToolRuns::default(), app());
     let runner = resumable(&service, llm("agent", [calls()]).tool(look(&count)).build().unwrap());
     let mut events = runner.run("user", "s", go());
     let asked = events.next().await.unwrap().unwrap();
@@ -223,7 +222,7 @@ async fn calls_that_are_answered_are_not_run_again() {
 #[tokio::test]
 async fn a_tool_that_answers_later_is_begun_once() {
     for tool in ["wait", "ask"] {
-        let (count, service) = (Count::default(), app());
+        let (count, service) = (ToolRuns::default(), app());
         let agent =
             || builder("agent", &[&format!("{tool}?"), "Pending."]).tool(wait(&count)).tool(ask()).build().unwrap();
         // If the run was cut off before the tool was begun, the tool is begun.
@@ -241,7 +240,7 @@ async fn a_tool_that_answers_later_is_begun_once() {
 
 #[tokio::test]
 async fn an_unanswered_question_is_not_asked_again() {
-    let (count, service) = (Count::default(), app());
+    let (count, service) = (ToolRuns::default(), app());
     let agent = || builder("agent", &["pay?", "Paid."]).tool(pay(&count)).build().unwrap();
     // The run is cut off after the question was asked, and before the call got its waiting answer.
     cut_off(&resumable(&service, agent()), 2).await;
@@ -255,7 +254,7 @@ async fn an_unanswered_question_is_not_asked_again() {
 
 #[tokio::test]
 async fn a_call_that_needs_consent_asks_for_it_also_when_it_is_taken_up_again() {
-    let (count, service) = (Count::default(), app());
+    let (count, service) = (ToolRuns::default(), app());
     let agent = || builder("agent", &["pay?", "Paid."]).tool(pay(&count)).build().unwrap();
     cut_off(&resumable(&service, agent()), 1).await;
     let events = run(&resumable(&service, agent()), again()).await.unwrap();
@@ -266,7 +265,7 @@ async fn a_call_that_needs_consent_asks_for_it_also_when_it_is_taken_up_again() 
 async fn a_run_that_failed_is_tried_again() {
     let service = app();
     let fails = ScriptedLlm::from_fn(|_| Err(scratchbook::Error::new(ErrorKind::Unavailable, "busy")));
-    let count = Count::default();
+    let count = ToolRuns::default();
     let first = LlmAgent::builder("b").model(fails).build().unwrap();
     let a = || -> Arc<dyn Agent> { Arc::new(builder("a", &["look?", "a done"]).tool(look(&count)).build().unwrap()) };
     let seq = |b: LlmAgent| SequentialAgent::new("seq", vec![a(), Arc::new(b)]);
@@ -309,7 +308,7 @@ async fn a_run_that_was_taken_back_is_not_found() {
 #[tokio::test]
 async fn without_resumability_a_run_goes_on_from_what_the_session_holds_and_tells_nothing_more() {
     let service = app();
-    let runner = on(&service, builder("agent", &["look?", "Found."]).tool(look(&Count::default())).build().unwrap());
+    let runner = on(&service, builder("agent", &["look?", "Found."]).tool(look(&ToolRuns::default())).build().unwrap());
     let events = run(&runner, go()).await.unwrap();
     assert!(events.iter().all(|event| event.content.is_some()), "{:?}", told(&events));
     assert_eq!(told(&run(&runner, again()).await.unwrap()), ["agent: nothing more"], "the model is asked");
@@ -330,7 +329,7 @@ async fn smuggle(service: &Arc<InMemorySessionService>, author: &str) {
 #[tokio::test]
 async fn calls_of_others_are_never_run() {
     for author in ["user", "other", "seq", "b"] {
-        let (count, service) = (Count::default(), app());
+        let (count, service) = (ToolRuns::default(), app());
         let seq = || {
             let a = builder("a", &["a done", "a more"]).tool(look(&count)).build().unwrap();
             let b = builder("b", &["b done"]).build().unwrap();
@@ -387,7 +386,7 @@ async fn temp_keys_are_gone_and_everything_else_is_there() {
     let agent = || {
         let seen = Arc::clone(&seen);
         builder("agent", &["look?", "Found."])
-            .tool(look(&Count::default()))
+            .tool(look(&ToolRuns::default()))
             .before_agent(move |context| {
                 let state = context.state().to_map();
                 seen.lock().unwrap().push((
@@ -412,11 +411,11 @@ async fn temp_keys_are_gone_and_everything_else_is_there() {
 
 #[tokio::test]
 async fn callbacks_after_an_agent_run_once_it_is_done() {
-    let count = Count::default();
+    let count = ToolRuns::default();
     let agent = || {
         let count = count.clone();
         builder("agent", &["wait?", "Done."])
-            .tool(wait(&Count::default()))
+            .tool(wait(&ToolRuns::default()))
             .after_agent(move |_| {
                 count.add();
                 async { Ok(None) }

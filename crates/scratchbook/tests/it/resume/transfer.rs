@@ -6,7 +6,7 @@ use scratchbook::agent::SequentialAgent;
 use scratchbook::model::LlmResponse;
 use serde_json::json;
 
-use super::{Count, agrees, answer, call, confirm, ids, llm, on, pay, requests, resumable, says, told, wait};
+use super::{ToolRuns, agrees, answer, call, confirm, ids, llm, on, pay, requests, resumable, says, told, wait};
 use crate::runner::{app, run};
 
 fn to(name: &str) -> LlmResponse {
@@ -16,8 +16,8 @@ fn to(name: &str) -> LlmResponse {
 #[tokio::test]
 async fn an_answer_goes_to_the_agent_that_called_also_after_it_was_handed_the_conversation() {
     for resumes in [false, true] {
-        let sub =
-            llm("sub", [call("wait", json!({})), says("Thanks."), says("Still here.")]).tool(wait(&Count::default()));
+        let sub = llm("sub", [call("wait", json!({})), says("Thanks."), says("Still here.")])
+            .tool(wait(&ToolRuns::default()));
         let root = llm("root", [to("sub")]).sub_agent(sub.build().unwrap()).build().unwrap();
         let runner = if resumes { resumable(&app(), root) } else { on(&app(), root) };
         let asked = run(&runner, "go").await.unwrap();
@@ -33,7 +33,8 @@ async fn an_agent_that_waits_and_hands_over_hears_the_answer_itself() {
     for resumes in [false, true] {
         let sub = llm("sub", [says("Hello from sub."), says("Sub again.")]).build().unwrap();
         let both = LlmResponse::calls([("wait", json!({})), ("transfer_to_agent", json!({"agent_name": "sub"}))]);
-        let root = llm("root", [both, says("Thanks.")]).tool(wait(&Count::default())).sub_agent(sub).build().unwrap();
+        let root =
+            llm("root", [both, says("Thanks.")]).tool(wait(&ToolRuns::default())).sub_agent(sub).build().unwrap();
         let runner = if resumes { resumable(&app(), root) } else { on(&app(), root) };
         let asked = run(&runner, "go").await.unwrap();
         assert!(told(&asked).contains(&"sub: Hello from sub.".to_owned()), "{:?}", told(&asked));
@@ -47,7 +48,7 @@ async fn an_agent_that_waits_and_hands_over_hears_the_answer_itself() {
 async fn handing_over_can_be_what_the_answer_leads_to() {
     for resumes in [false, true] {
         let sub = llm("sub", [says("Hello from sub.")]).build().unwrap();
-        let root = llm("root", [call("wait", json!({})), to("sub")]).tool(wait(&Count::default())).sub_agent(sub);
+        let root = llm("root", [call("wait", json!({})), to("sub")]).tool(wait(&ToolRuns::default())).sub_agent(sub);
         let root = root.build().unwrap();
         let runner = if resumes { resumable(&app(), root) } else { on(&app(), root) };
         let asked = run(&runner, "go").await.unwrap();
@@ -59,7 +60,7 @@ async fn handing_over_can_be_what_the_answer_leads_to() {
 #[tokio::test]
 async fn a_confirmation_beside_a_transfer_is_carried_out_by_the_agent_that_called() {
     for resumes in [false, true] {
-        let count = Count::default();
+        let count = ToolRuns::default();
         let sub = llm("sub", [says("Hello from sub.")]).build().unwrap();
         let both =
             LlmResponse::calls([("pay", json!({"amount": 5})), ("transfer_to_agent", json!({"agent_name": "sub"}))]);
@@ -75,7 +76,7 @@ async fn a_confirmation_beside_a_transfer_is_carried_out_by_the_agent_that_calle
 
 #[tokio::test]
 async fn a_sequence_goes_on_when_the_agent_that_was_handed_the_conversation_has_its_answer() {
-    let sub = llm("sub", [call("wait", json!({})), says("sub done")]).tool(wait(&Count::default())).build().unwrap();
+    let sub = llm("sub", [call("wait", json!({})), says("sub done")]).tool(wait(&ToolRuns::default())).build().unwrap();
     let a = llm("a", [to("sub")]).sub_agent(sub).build().unwrap();
     let b = llm("b", [says("b done")]).build().unwrap();
     let runner = resumable(&app(), SequentialAgent::new("seq", vec![Arc::new(a), Arc::new(b)]));

@@ -7,11 +7,11 @@ use scratchbook::store::SqliteOptions;
 use scratchbook::{ErrorKind, GetSessionConfig, SessionService};
 use serde_json::json;
 
-use crate::database::{APP, Database, USER, append, create, key, setting};
+use crate::database::{APP, DatabaseFile, USER, append, create, key, setting};
 
 #[tokio::test]
 async fn a_damaged_row_is_named_and_never_skipped() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open().await;
     create(&service, "s1", json!({"secret": "do not tell", "user:theme": "dark"})).await;
     for n in 0..3 {
@@ -62,7 +62,7 @@ async fn a_row_with_any_damaged_column_is_named() {
         ("UPDATE state_log SET author = CAST(x'ff' AS TEXT)", "key 'theme' of app/alice at position 1"),
         ("UPDATE user_states SET key = CAST(x'61ff' AS TEXT)", "the key 'user:a\u{fffd}' of app/alice"),
     ] {
-        let database = Database::new();
+        let database = DatabaseFile::new();
         let service = database.open().await;
         create(&service, "s1", json!({"user:theme": "dark"})).await;
         append(&service, &key("s1"), setting("n", 1)).await.unwrap();
@@ -87,7 +87,7 @@ async fn a_row_with_any_damaged_column_is_named() {
 
 #[tokio::test]
 async fn a_damaged_file_is_an_error_and_no_panic() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open().await;
     create(&service, "s1", json!({"a": "x".repeat(20_000)})).await;
     service.close().await.unwrap();

@@ -11,7 +11,7 @@ use scratchbook::store::SqliteOptions;
 use scratchbook::{Error, ErrorKind, GetSessionConfig, SessionService};
 use serde_json::json;
 
-use crate::database::{Database, append, check_whole, create, get, key, open_path, setting};
+use crate::database::{DatabaseFile, append, check_whole, create, get, key, open_path, setting};
 
 async fn refused(service: &dyn SessionService) -> Error {
     let error = append(service, &key("s1"), setting("n", 2)).await.unwrap_err();
@@ -29,13 +29,13 @@ async fn refused(service: &dyn SessionService) -> Error {
 #[tokio::test]
 async fn a_file_that_is_deleted_or_replaced_is_neither_written_nor_read_any_more() {
     for replaced in [false, true] {
-        let database = Database::new();
+        let database = DatabaseFile::new();
         let service = database.open().await;
         create(&service, "s1", json!({})).await;
         append(&service, &key("s1"), setting("n", 1)).await.unwrap();
         service.check_writable().await.unwrap();
         if replaced {
-            let other = Database::new();
+            let other = DatabaseFile::new();
             other.open().await.close().await.unwrap();
             fs::copy(&other.path, database.beside("-new")).unwrap();
             fs::rename(database.beside("-new"), &database.path).unwrap();
@@ -51,7 +51,7 @@ async fn a_file_that_is_deleted_or_replaced_is_neither_written_nor_read_any_more
 
 #[tokio::test]
 async fn a_file_that_is_moved_and_put_back_goes_on() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open().await;
     create(&service, "s1", json!({})).await;
     fs::rename(&database.path, database.beside("-moved")).unwrap();
@@ -65,7 +65,7 @@ async fn a_file_that_is_moved_and_put_back_goes_on() {
 #[tokio::test]
 async fn nothing_is_acknowledged_that_is_not_in_the_file_that_was_moved_away() {
     for round in 0..8 {
-        let database = Database::new();
+        let database = DatabaseFile::new();
         let service = Arc::new(database.open().await);
         create(service.as_ref(), "s1", json!({})).await;
         let stop = Arc::new(AtomicBool::new(false));
@@ -89,7 +89,7 @@ async fn nothing_is_acknowledged_that_is_not_in_the_file_that_was_moved_away() {
             })
             .collect();
         tokio::time::sleep(Duration::from_millis(20 + 3 * round)).await;
-        let elsewhere = Database::new();
+        let elsewhere = DatabaseFile::new();
         fs::rename(&database.path, &elsewhere.path).unwrap();
         tokio::time::sleep(Duration::from_millis(20)).await;
         stop.store(true, Ordering::Relaxed);
@@ -117,7 +117,7 @@ fn truncate(path: &Path, bytes: u64) {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_file_that_is_cut_off_takes_no_more_writes_and_keeps_its_log() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open().await;
     create(&service, "s1", json!({})).await;
     // Closing moves the data from the log into the file.
@@ -139,7 +139,7 @@ async fn a_file_that_is_cut_off_takes_no_more_writes_and_keeps_its_log() {
 #[tokio::test]
 async fn a_log_that_is_taken_away_is_not_written_to() {
     for suffix in ["-wal", "-shm"] {
-        let database = Database::new();
+        let database = DatabaseFile::new();
         let service = database.open().await;
         create(&service, "s1", json!({})).await;
         fs::rename(database.beside(suffix), database.beside("-aside")).unwrap();
@@ -153,7 +153,7 @@ async fn a_log_that_is_taken_away_is_not_written_to() {
 #[cfg(unix)]
 #[tokio::test]
 async fn a_file_with_a_second_name_is_not_opened() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open().await;
     create(&service, "s1", json!({})).await;
     let second = database.beside("-second");
@@ -176,7 +176,7 @@ async fn a_new_database_is_its_owners_alone() {
     use std::os::unix::fs::PermissionsExt;
 
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open().await;
     create(&service, "s1", json!({})).await;
     service.backup(database.beside("-copy")).await.unwrap();
@@ -197,7 +197,7 @@ async fn a_new_database_is_its_owners_alone() {
 
 #[tokio::test]
 async fn a_full_database_is_not_writable() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open_with(SqliteOptions::default().with_max_size_bytes(400 << 10)).await;
     create(&service, "s1", json!({})).await;
     service.check_writable().await.unwrap();

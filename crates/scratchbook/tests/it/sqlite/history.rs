@@ -7,7 +7,7 @@ use scratchbook::session::ForkConfig;
 use scratchbook::{AppendOptions, CreateSessionConfig, ErrorKind, SessionService, SqliteSessionService, StateDelta};
 use serde_json::{Value, json};
 
-use crate::database::{APP, Database, USER, append, create, event, get, key, setting};
+use crate::database::{APP, DatabaseFile, USER, append, create, event, get, key, setting};
 
 /// Returns an event that writes and removes keys, so that the state is different after each event.
 fn step(n: u64) -> scratchbook::Event {
@@ -34,7 +34,7 @@ async fn own_state_at(service: &SqliteSessionService, id: &str, n: u64) -> Value
 }
 
 /// Waits until a session has this many checkpoints, and returns their numbers.
-fn checkpoints(database: &Database, id: &str, count: usize) -> Vec<u64> {
+fn checkpoints(database: &DatabaseFile, id: &str, count: usize) -> Vec<u64> {
     let connection = Connection::open(&database.path).unwrap();
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
@@ -52,7 +52,7 @@ fn checkpoints(database: &Database, id: &str, count: usize) -> Vec<u64> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn checkpoints_are_made_behind_appends_imports_and_forks() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open().await;
     create(&service, "appended", json!({})).await;
     for n in 1..=1100 {
@@ -99,7 +99,7 @@ async fn checkpoints_are_made_behind_appends_imports_and_forks() {
 
 #[tokio::test]
 async fn a_state_that_is_larger_than_its_events_is_not_kept_again_and_again() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open().await;
     create(&service, "large", json!({"large": "x".repeat(300_000)})).await;
     create(&service, "small", json!({})).await;
@@ -117,7 +117,7 @@ async fn a_state_that_is_larger_than_its_events_is_not_kept_again_and_again() {
 
 #[tokio::test]
 async fn a_damaged_checkpoint_is_named() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open().await;
     let config = CreateSessionConfig::default().with_session_id("s1").with_events((1..=600).map(step).collect());
     service.create_session(APP, USER, config).await.unwrap();
@@ -140,7 +140,7 @@ async fn a_damaged_checkpoint_is_named() {
 
 #[tokio::test]
 async fn a_damaged_event_is_named_by_what_folds_it_and_a_damaged_value_does_not_spread() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open().await;
     create(&service, "s1", json!({"secret": "do not tell"})).await;
     for n in 1..=500 {
@@ -170,7 +170,7 @@ async fn a_damaged_event_is_named_by_what_folds_it_and_a_damaged_value_does_not_
 /// Checkpoints of an earlier session are stored late, when another session has its id.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_made_anew_again_and_again_have_their_own_past() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open().await;
     for life in 0..15 {
         let event = |n| step(n).with_state_delta(StateDelta::new().with("life", [life, n]).unwrap());

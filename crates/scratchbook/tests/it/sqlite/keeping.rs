@@ -15,12 +15,12 @@ use scratchbook::{CreateSessionConfig, ErrorKind, GetSessionConfig, SessionServi
 use serde_json::{Map, Value, json};
 
 use super::is_in;
-use crate::database::{self, APP, Database, USER, append, create, event, get, key, setting};
-use crate::removals::{DAY, Later};
+use crate::database::{self, APP, DatabaseFile, USER, append, create, event, get, key, setting};
+use crate::removals::{DAY, LaterClock};
 
 #[tokio::test]
 async fn reopening_shows_everything_exactly() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let state = json!({
         "nul": "a\u{0}b", "emoji": "🦀 e\u{301} é", "large": "x".repeat(1 << 20), "null": null, "empty": {},
         "max": u64::MAX, "min": i64::MIN, "float": 0.1, "tiny": 5e-324, "huge": f64::MAX, "negative_zero": -0.0,
@@ -58,7 +58,7 @@ async fn reopening_shows_everything_exactly() {
 
 #[tokio::test]
 async fn a_view_shows_each_sessions_state_as_one_object() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open().await;
     create(&service, "s1", json!({"a": {"b": 1}, "gone": 1, "user:max": u64::MAX, "app:none": null})).await;
     let mut delta = StateDelta::new();
@@ -75,7 +75,7 @@ async fn a_view_shows_each_sessions_state_as_one_object() {
 #[tokio::test]
 async fn nothing_of_an_erased_user_stays_in_the_file() {
     const SECRET: &str = "Q2hyaXN0bWFz";
-    let (database, clock) = (Database::new(), Arc::new(Later::default()));
+    let (database, clock) = (DatabaseFile::new(), Arc::new(LaterClock::default()));
     let environment = Arc::clone(&clock) as Arc<dyn Environment>;
     let service = database.open_with(SqliteOptions::default().with_environment(environment)).await;
     create(&service, "s1", json!({"note": SECRET, "user:note": SECRET.repeat(2_000)})).await;
@@ -98,7 +98,7 @@ async fn nothing_of_an_erased_user_stays_in_the_file() {
 #[tokio::test]
 async fn what_was_erased_leaves_the_log_when_its_readers_have_gone() {
     const SECRET: &str = "Q2hyaXN0bWFz";
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open().await;
     create(&service, "s1", json!({"note": SECRET})).await;
     let reader = rusqlite::Connection::open(&database.path).unwrap();
@@ -115,7 +115,7 @@ async fn what_was_erased_leaves_the_log_when_its_readers_have_gone() {
 
 #[tokio::test]
 async fn a_log_that_a_reader_made_large_is_cut_when_the_reader_has_gone() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open_with(SqliteOptions::default().with_synchronous(Synchronous::Normal)).await;
     create(&service, "s1", json!({})).await;
     let wal = database.beside("-wal");
@@ -138,7 +138,7 @@ async fn a_log_that_a_reader_made_large_is_cut_when_the_reader_has_gone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_loses_nothing_acknowledged_and_others_go_on_after() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let options = SqliteOptions::default().with_max_size_bytes(1 << 20);
     let service = Arc::new(database.open_with(options).await);
     create(&service, "room", json!({})).await;
@@ -181,7 +181,7 @@ async fn a_full_disk_loses_nothing_acknowledged_and_others_go_on_after() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_under_load_is_a_whole_database() {
-    let (database, copy) = (Database::new(), Database::new());
+    let (database, copy) = (DatabaseFile::new(), DatabaseFile::new());
     let service = Arc::new(database.open().await);
     create(&service, "s1", json!({})).await;
     let writer = Arc::clone(&service);
@@ -207,7 +207,7 @@ async fn a_backup_under_load_is_a_whole_database() {
 #[tokio::test]
 async fn one_old_time_among_the_last_does_not_cost_the_whole_history() {
     const EVENTS: u32 = 20_000;
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open_with(SqliteOptions::default().with_readers(1)).await;
     let time = |n: u32| if n == EVENTS - 3 { 1.0 } else { 1000.0 + f64::from(n) };
     let events = (0..EVENTS).map(|n| event(StateDelta::new()).with_timestamp(time(n))).collect();

@@ -5,12 +5,12 @@ use scratchbook::store::{Limits, SqliteOptions};
 use scratchbook::{CreateSessionConfig, ErrorKind, SessionService};
 use serde_json::json;
 
-use crate::database::{APP, Database, USER, append, create, key, setting};
+use crate::database::{APP, DatabaseFile, USER, append, create, key, setting};
 
 /// A deleted session was smaller than the session that now has its id.
 #[tokio::test]
 async fn what_is_remembered_of_a_session_is_not_held_to_be_of_the_next() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let limits = Limits::default().with_keys_per_scope(3);
     let service = database.open_with(SqliteOptions::default().with_limits(limits)).await;
     let full = json!({"a": 1, "b": 1, "c": 1});

@@ -7,16 +7,16 @@ use scratchbook::store::{SqliteMode, SqliteOptions};
 use scratchbook::{CreateSessionConfig, Error, ErrorKind, SessionService, SqliteSessionService, connect};
 use serde_json::{Value, json};
 
-use crate::database::{APP, Database, USER, append, create, get, key, setting};
+use crate::database::{APP, DatabaseFile, USER, append, create, get, key, setting};
 use crate::fixtures::fixture;
 
-async fn refused(database: &Database) -> Error {
+async fn refused(database: &DatabaseFile) -> Error {
     database.try_open(SqliteOptions::default()).await.unwrap_err()
 }
 
 #[tokio::test]
 async fn a_file_that_is_no_database_is_refused_and_left_alone() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     for text in ["not a database", &"long and not a database\n".repeat(1000)] {
         fs::write(&database.path, text).unwrap();
         let error = refused(&database).await;
@@ -29,7 +29,7 @@ async fn a_file_that_is_no_database_is_refused_and_left_alone() {
 
 #[tokio::test]
 async fn a_database_of_another_program_is_refused_and_left_alone() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     database.sql("CREATE TABLE sessions (id TEXT)");
     let before = fs::read(&database.path).unwrap();
     let error = refused(&database).await;
@@ -40,7 +40,7 @@ async fn a_database_of_another_program_is_refused_and_left_alone() {
 
 #[tokio::test]
 async fn a_database_of_a_newer_version_is_refused() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     database.open().await.close().await.unwrap();
     database.sql("INSERT INTO scratchbook_migrations VALUES (99, 'later', '2030-01-01T00:00:00Z', '1')");
     let error = refused(&database).await;
@@ -50,7 +50,7 @@ async fn a_database_of_a_newer_version_is_refused() {
 
 #[tokio::test]
 async fn read_only_files_and_folders_are_refused() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     database.open().await.close().await.unwrap();
     for path in [&database.path, database.path.parent().unwrap()] {
         let writable = fs::metadata(path).unwrap().permissions();
@@ -66,7 +66,7 @@ async fn read_only_files_and_folders_are_refused() {
 
 #[tokio::test]
 async fn a_missing_folder_is_not_found_and_a_folder_is_no_file() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let missing = database.beside("-missing").join("agents.db");
     let error = SqliteSessionService::open(missing, SqliteOptions::default()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
@@ -76,7 +76,7 @@ async fn a_missing_folder_is_not_found_and_a_folder_is_no_file() {
 
 #[tokio::test]
 async fn a_uri_opens_a_file_and_says_what_is_wrong_with_it() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let uri = format!("sqlite://{}?synchronous=normal", database.path.display());
     let store = connect(&uri).await.unwrap();
     store.sessions.create_session(APP, USER, CreateSessionConfig::default()).await.unwrap();
@@ -110,7 +110,7 @@ async fn n_of(service: &dyn SessionService) -> Value {
 
 #[tokio::test]
 async fn a_file_opened_for_reading_alone_is_read_and_never_written_or_made() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let uri = format!("sqlite://{}?mode=ro", database.path.display());
     assert_eq!(connect(&uri).await.unwrap_err().kind(), ErrorKind::NotFound);
     assert!(!database.path.exists());
@@ -143,7 +143,7 @@ async fn a_file_opened_for_reading_alone_is_read_and_never_written_or_made() {
 
 #[tokio::test]
 async fn an_old_file_opened_for_reading_alone_is_not_brought_up_to_date() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     database.sql(&fixture("sqlite/v1.sql"));
     let read_only = || SqliteOptions::default().with_mode(SqliteMode::ReadOnly);
     let error = database.try_open(read_only()).await.unwrap_err();
@@ -155,7 +155,7 @@ async fn an_old_file_opened_for_reading_alone_is_not_brought_up_to_date() {
 
 #[tokio::test]
 async fn a_file_opened_for_reading_alone_stays_as_it_is() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let writer = database.open().await;
     create(&writer, "s1", json!({"n": 3})).await;
     writer.close().await.unwrap();

@@ -14,15 +14,15 @@ use scratchbook::{CreateSessionConfig, ErrorKind, SessionService};
 use serde_json::{Map, json};
 
 use super::is_in;
-use crate::database::{APP, Database, USER, append, create, get, key, setting};
+use crate::database::{APP, DatabaseFile, USER, append, create, get, key, setting};
 
 const SECRET: &str = "Q2hyaXN0bWFz";
 
 /// A clock that shows the time to which it was last set.
 #[derive(Debug)]
-struct Clock(AtomicU64);
+struct SettableClock(AtomicU64);
 
-impl Clock {
+impl SettableClock {
     fn at(seconds: f64) -> Arc<Self> {
         Arc::new(Self(AtomicU64::new(seconds.to_bits())))
     }
@@ -32,7 +32,7 @@ impl Clock {
     }
 }
 
-impl Environment for Clock {
+impl Environment for SettableClock {
     fn now(&self) -> f64 {
         f64::from_bits(self.0.load(Ordering::Relaxed))
     }
@@ -43,7 +43,7 @@ impl Environment for Clock {
 }
 
 /// Returns the number of a session's rows in each table.
-fn rows(database: &Database, session_id: &str) -> Vec<(String, i64)> {
+fn rows(database: &DatabaseFile, session_id: &str) -> Vec<(String, i64)> {
     let connection = Connection::open(&database.path).unwrap();
     let tables = [
         ("sessions", "id"),
@@ -62,8 +62,8 @@ fn rows(database: &Database, session_id: &str) -> Vec<(String, i64)> {
 
 #[tokio::test]
 async fn a_session_is_there_until_its_time_comes_by_the_stores_clock() {
-    let database = Database::new();
-    let clock = Clock::at(1_000_000.0);
+    let database = DatabaseFile::new();
+    let clock = SettableClock::at(1_000_000.0);
     let service = database.open_with(SqliteOptions::default().with_environment(Arc::clone(&clock) as _)).await;
     let config = || CreateSessionConfig::default().with_session_id("s1").with_time_to_live(Duration::from_secs(60));
     let made = service.create_session(APP, USER, config().with_state(json!({"secret": SECRET}))).await.unwrap();
@@ -99,8 +99,8 @@ async fn a_session_is_there_until_its_time_comes_by_the_stores_clock() {
 
 #[tokio::test]
 async fn a_session_made_under_an_expired_ones_id_has_nothing_of_it() {
-    let database = Database::new();
-    let clock = Clock::at(1000.0);
+    let database = DatabaseFile::new();
+    let clock = SettableClock::at(1000.0);
     let service = database.open_with(SqliteOptions::default().with_environment(Arc::clone(&clock) as _)).await;
     for round in 0..3 {
         let config = CreateSessionConfig::default().with_session_id("s1").with_state(json!({"round": round}));
@@ -125,8 +125,8 @@ async fn a_session_made_under_an_expired_ones_id_has_nothing_of_it() {
 
 #[tokio::test]
 async fn many_expired_sessions_are_deleted_in_small_commits() {
-    let database = Database::new();
-    let clock = Clock::at(1000.0);
+    let database = DatabaseFile::new();
+    let clock = SettableClock::at(1000.0);
     let service = database.open_with(SqliteOptions::default().with_environment(Arc::clone(&clock) as _)).await;
     for n in 0..150 {
         let config = CreateSessionConfig::default().with_session_id(format!("s{n}")).with_expire_time(1001.0);
@@ -143,7 +143,7 @@ async fn many_expired_sessions_are_deleted_in_small_commits() {
 
 #[tokio::test]
 async fn what_was_pruned_is_in_the_file_no_more() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open().await;
     create(&service, "s1", json!({})).await;
     append(&service, &key("s1"), setting("note", SECRET).with_content(SECRET)).await.unwrap();

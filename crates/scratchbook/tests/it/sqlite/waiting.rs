@@ -11,11 +11,11 @@ use scratchbook::{ErrorKind, GetSessionConfig, SessionService};
 use serde_json::{Map, json};
 
 use super::{append_later, held_lock, wait};
-use crate::database::{self, Database, append, create, get, key, setting};
+use crate::database::{self, DatabaseFile, append, create, get, key, setting};
 
 #[tokio::test]
 async fn a_write_that_does_not_fit_fails_alone() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open_with(SqliteOptions::default().with_max_size_bytes(1 << 20)).await;
     create(&service, "s1", json!({})).await;
     // All writes are in one group, because nothing runs while the lock is held.
@@ -35,7 +35,7 @@ async fn a_write_that_does_not_fit_fails_alone() {
 
 #[tokio::test]
 async fn a_refused_write_leaves_the_rest_of_its_group_alone() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open().await;
     create(&service, "s1", json!({})).await;
     append(&service, &key("s1"), setting("a", 1).with_id("taken")).await.unwrap();
@@ -54,7 +54,7 @@ async fn a_refused_write_leaves_the_rest_of_its_group_alone() {
 
 #[tokio::test]
 async fn a_lock_held_elsewhere_makes_writes_unavailable_after_a_while() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open_with(SqliteOptions::default().with_lock_timeout(Duration::from_millis(100))).await;
     create(&service, "s1", json!({})).await;
     let lock = held_lock(&database);
@@ -72,7 +72,7 @@ async fn a_lock_held_elsewhere_makes_writes_unavailable_after_a_while() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_of_sqlites_held_elsewhere_fails_all_that_waits_in_its_time() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open_with(SqliteOptions::default().with_lock_timeout(Duration::from_millis(300))).await;
     create(&service, "s1", json!({})).await;
     let other = rusqlite::Connection::open(&database.path).unwrap();
@@ -98,7 +98,7 @@ async fn a_lock_of_sqlites_held_elsewhere_fails_all_that_waits_in_its_time() {
 
 #[tokio::test]
 async fn a_full_queue_refuses_after_a_while_and_keeps_what_it_took() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let options = SqliteOptions::default().with_queue_capacity(2).with_queue_timeout(Duration::from_millis(100));
     let service = database.open_with(options).await;
     create(&service, "s1", json!({})).await;
@@ -116,7 +116,7 @@ async fn a_full_queue_refuses_after_a_while_and_keeps_what_it_took() {
 
 #[test]
 fn the_wait_for_a_place_ends_on_any_executor() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let options = SqliteOptions::default().with_queue_capacity(1).with_queue_timeout(Duration::from_millis(100));
     let service = wait(database.open_with(options));
     wait(create(&service, "s1", json!({})));
@@ -134,7 +134,7 @@ fn the_wait_for_a_place_ends_on_any_executor() {
 
 #[tokio::test]
 async fn closing_waits_for_no_one_who_does_not_come_back() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open_with(SqliteOptions::default().with_queue_capacity(1)).await;
     create(&service, "s1", json!({})).await;
     let lock = held_lock(&database);
@@ -152,7 +152,7 @@ async fn closing_waits_for_no_one_who_does_not_come_back() {
 
 #[tokio::test]
 async fn a_closed_service_has_finished_what_it_took_and_refuses_the_rest() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open().await;
     create(&service, "s1", json!({})).await;
     let taken: Vec<_> = (0..20).map(|n| append_later(&service, setting("n", n))).collect();
@@ -174,7 +174,7 @@ async fn a_closed_service_has_finished_what_it_took_and_refuses_the_rest() {
 
 #[tokio::test]
 async fn dropping_the_service_or_a_future_finishes_what_was_accepted() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open().await;
     create(&service, "s1", json!({})).await;
     for n in 0..50 {
@@ -188,7 +188,7 @@ async fn dropping_the_service_or_a_future_finishes_what_was_accepted() {
 #[test]
 fn any_executor_will_do() {
     // `close` is polled by hand, without a runtime.
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = wait(database.open());
     wait(create(&service, "s1", json!({"a": 1})));
     assert_eq!(wait(append(&service, &key("s1"), setting("a", 2))).unwrap(), 1);

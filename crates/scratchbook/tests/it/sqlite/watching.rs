@@ -7,7 +7,7 @@ use scratchbook::{SessionService, SqliteSessionService};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::database::{self, APP, Database, append, create, key, setting};
+use crate::database::{self, APP, DatabaseFile, append, create, key, setting};
 
 const ROUNDS: u64 = 30;
 
@@ -48,7 +48,7 @@ impl<'a> Watcher<'a> {
 
 #[tokio::test]
 async fn two_processes_on_one_file_hear_of_each_other() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open().await;
     create(&service, "s1", json!({})).await;
     let mut child = database.child("sqlite::watching::a_child_answers").spawn().unwrap();
@@ -77,7 +77,7 @@ async fn a_child_answers() {
 
 #[tokio::test]
 async fn a_reader_that_never_reads_on_holds_up_nobody() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open().await;
     create(&service, "s1", json!({})).await;
     append(&service, &key("s1"), setting("n", 0)).await.unwrap();
@@ -109,7 +109,7 @@ async fn a_reader_that_never_reads_on_holds_up_nobody() {
 
 #[tokio::test]
 async fn a_quiet_feed_does_not_look_again_at_what_others_have_written() {
-    let database = Database::new();
+    let database = DatabaseFile::new();
     let service = database.open().await;
     create(&service, "s1", json!({})).await;
     let quiet = StateOwner::app("quiet").unwrap();
@@ -122,7 +122,7 @@ async fn a_quiet_feed_does_not_look_again_at_what_others_have_written() {
 
 #[tokio::test]
 async fn a_cursor_of_a_newer_copy_is_refused() {
-    let (database, copy) = (Database::new(), Database::new());
+    let (database, copy) = (DatabaseFile::new(), DatabaseFile::new());
     let service = database.open().await;
     create(&service, "s1", json!({})).await;
     service.close().await.unwrap();
@@ -139,7 +139,7 @@ async fn a_cursor_of_a_newer_copy_is_refused() {
 /// After a backup, the copy and the original have different commits.
 #[tokio::test]
 async fn a_backup_has_a_feed_of_its_own() {
-    let (database, copy) = (Database::new(), Database::new());
+    let (database, copy) = (DatabaseFile::new(), DatabaseFile::new());
     let service = database.open().await;
     create(&service, "s1", json!({})).await;
     let cursor = service.list_feed(&app(), &FeedStart::Now, 1).await.unwrap().cursor;

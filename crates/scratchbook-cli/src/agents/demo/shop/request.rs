@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Request {
+pub(super) enum ShopRequest {
     Help,
     Greet,
     Thank,
@@ -34,7 +34,7 @@ pub(super) struct Item {
 
 const NUMBERS: [&str; 10] = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
 
-impl Request {
+impl ShopRequest {
     pub(super) fn parse(message: &str) -> Self {
         let text = message.trim_end_matches([' ', '.', '!', '?']);
         let text = text.strip_suffix("please").unwrap_or(text).trim_matches([' ', ',', '\n']);

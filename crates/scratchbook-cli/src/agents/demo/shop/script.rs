@@ -4,7 +4,7 @@ use scratchbook::content::FunctionResponse;
 use scratchbook::model::{LlmRequest, LlmResponse};
 use serde_json::{Map, Value, json};
 
-use super::request::Request;
+use super::request::ShopRequest;
 
 const HELP: &str = "\
 I keep a cart for you, and I remember you. Say, for example: \"add two apples and a book\", \"remove the book\", \
@@ -22,33 +22,33 @@ pub(in super::super) fn answer(request: &LlmRequest) -> LlmResponse {
         Some(response) => in_words(response).into(),
         None => {
             let customer = Customer::read(request.system_instruction.as_deref().unwrap_or_default());
-            begin(Request::parse(&message.text()), &customer)
+            begin(ShopRequest::parse(&message.text()), &customer)
         }
     }
 }
 
-fn begin(request: Request, customer: &Customer<'_>) -> LlmResponse {
+fn begin(request: ShopRequest, customer: &Customer<'_>) -> LlmResponse {
     match request {
-        Request::Help => HELP.into(),
-        Request::Greet => format!("{} {HELP}", customer.greeting()).into(),
-        Request::Thank => format!("You are welcome{}.", customer.comma_name()).into(),
-        Request::Add(items) => {
+        ShopRequest::Help => HELP.into(),
+        ShopRequest::Greet => format!("{} {HELP}", customer.greeting()).into(),
+        ShopRequest::Thank => format!("You are welcome{}.", customer.comma_name()).into(),
+        ShopRequest::Add(items) => {
             let items: Vec<_> = items
                 .into_iter()
                 .map(|item| json!({"name": item.name, "quantity": item.quantity.unwrap_or(1)}))
                 .collect();
             LlmResponse::call("add_to_cart", json!({"items": items}))
         }
-        Request::Remove(items) => LlmResponse::call("remove_from_cart", json!({"items": items})),
-        Request::ShowCart => LlmResponse::call("show_cart", json!({})),
-        Request::CheckOut => LlmResponse::call("check_out", json!({})),
-        Request::SetName(name) => LlmResponse::call("remember", json!({"name": name})),
-        Request::Remember(fact) => LlmResponse::call("remember", json!({"fact": fact})),
-        Request::Recall => LlmResponse::call("recall", json!({})),
-        Request::SaveNote(text) => LlmResponse::call("save_note", json!({"text": text})),
-        Request::AskForDiscount => LlmResponse::call("ask_for_discount", json!({})),
-        Request::ForgetCustomer => LlmResponse::call("forget_customer", json!({})),
-        Request::Unknown => format!("I am only a script, and did not understand that. {HELP}").into(),
+        ShopRequest::Remove(items) => LlmResponse::call("remove_from_cart", json!({"items": items})),
+        ShopRequest::ShowCart => LlmResponse::call("show_cart", json!({})),
+        ShopRequest::CheckOut => LlmResponse::call("check_out", json!({})),
+        ShopRequest::SetName(name) => LlmResponse::call("remember", json!({"name": name})),
+        ShopRequest::Remember(fact) => LlmResponse::call("remember", json!({"fact": fact})),
+        ShopRequest::Recall => LlmResponse::call("recall", json!({})),
+        ShopRequest::SaveNote(text) => LlmResponse::call("save_note", json!({"text": text})),
+        ShopRequest::AskForDiscount => LlmResponse::call("ask_for_discount", json!({})),
+        ShopRequest::ForgetCustomer => LlmResponse::call("forget_customer", json!({})),
+        ShopRequest::Unknown => format!("I am only a script, and did not understand that. {HELP}").into(),
     }
 }
 

@@ -8,7 +8,7 @@ use scratchbook::agent::RunConfig;
 use scratchbook::{GetSessionConfig, RunRequest, Runner, SessionKey, Store, connect};
 use serde_json::{Value, json};
 
-use super::request::{Item, Request};
+use super::request::{Item, ShopRequest};
 use super::{agent, answer};
 use crate::agents::demo::model::DemoModel;
 
@@ -19,34 +19,34 @@ fn items<const N: usize>(items: [(&str, Option<u32>); N]) -> Vec<Item> {
 #[test]
 fn messages_are_read_as_requests() {
     for (message, request) in [
-        ("Add two apples, please!", Request::Add(items([("apples", Some(2))]))),
-        ("Add two apples and a book, please", Request::Add(items([("apples", Some(2)), ("book", Some(1))]))),
+        ("Add two apples, please!", ShopRequest::Add(items([("apples", Some(2))]))),
+        ("Add two apples and a book, please", ShopRequest::Add(items([("apples", Some(2)), ("book", Some(1))]))),
         (
             "add 3 green pears, milk, and the book",
-            Request::Add(items([("green pears", Some(3)), ("milk", None), ("book", None)])),
+            ShopRequest::Add(items([("green pears", Some(3)), ("milk", None), ("book", None)])),
         ),
-        ("add 0 pears", Request::Add(items([("pears", Some(0))]))),
-        ("Remove the apples", Request::Remove(items([("apples", None)]))),
-        ("remove everything", Request::Remove(Vec::new())),
-        ("What is in my cart?", Request::ShowCart),
-        ("My name is Ann", Request::SetName("Ann".to_owned())),
-        ("Remember that I like tea.", Request::Remember("I like tea".to_owned())),
-        ("Who am I?", Request::Recall),
-        ("Save a note: Buy milk, and pay", Request::SaveNote("Buy milk, and pay".to_owned())),
-        ("check out, please", Request::CheckOut),
-        ("Hello!", Request::Greet),
-        ("HELP", Request::Help),
-        ("What can you do?", Request::Help),
-        ("ask for a discount", Request::AskForDiscount),
-        ("forget me", Request::ForgetCustomer),
-        ("Thanks", Request::Thank),
+        ("add 0 pears", ShopRequest::Add(items([("pears", Some(0))]))),
+        ("Remove the apples", ShopRequest::Remove(items([("apples", None)]))),
+        ("remove everything", ShopRequest::Remove(Vec::new())),
+        ("What is in my cart?", ShopRequest::ShowCart),
+        ("My name is Ann", ShopRequest::SetName("Ann".to_owned())),
+        ("Remember that I like tea.", ShopRequest::Remember("I like tea".to_owned())),
+        ("Who am I?", ShopRequest::Recall),
+        ("Save a note: Buy milk, and pay", ShopRequest::SaveNote("Buy milk, and pay".to_owned())),
+        ("check out, please", ShopRequest::CheckOut),
+        ("Hello!", ShopRequest::Greet),
+        ("HELP", ShopRequest::Help),
+        ("What can you do?", ShopRequest::Help),
+        ("ask for a discount", ShopRequest::AskForDiscount),
+        ("forget me", ShopRequest::ForgetCustomer),
+        ("Thanks", ShopRequest::Thank),
     ] {
-        assert_eq!(Request::parse(message), request, "{message}");
+        assert_eq!(ShopRequest::parse(message), request, "{message}");
     }
     for message in
         ["", "é", "add", "add two", "add -3 apples", "add 1.5 apples", "Übermut tut selten gut", "/add a pear"]
     {
-        assert_eq!(Request::parse(message), Request::Unknown, "{message}");
+        assert_eq!(ShopRequest::parse(message), ShopRequest::Unknown, "{message}");
     }
 }
 

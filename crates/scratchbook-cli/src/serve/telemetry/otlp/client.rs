@@ -17,12 +17,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The client. The SDK calls it from its own thread; requests run on our runtime.
 #[derive(Clone, Debug)]
-pub(super) struct Client {
+pub(super) struct OtlpClient {
     runtime: Handle,
     http: reqwest::Client,
 }
 
-impl Client {
+impl OtlpClient {
     pub(super) fn new(endpoint: &str) -> Result<Self, Error> {
         let is_right = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
         if !Url::parse(endpoint).is_ok_and(|url| is_right(&url)) {
@@ -43,7 +43,7 @@ impl Client {
 }
 
 #[async_trait]
-impl HttpClient for Client {
+impl HttpClient for OtlpClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let http = self.http.clone();
         self.runtime.spawn(async move { http.send_bytes(request).await }).await?

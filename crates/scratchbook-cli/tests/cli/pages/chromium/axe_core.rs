@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::{conversation, login};
-use crate::google_adk::page::{Page, Screen};
+use crate::google_adk::page::{BrowserPage, ScreenKind};
 
 /// Runs the rules of WCAG 2.1 A and AA. The result has a line for each element that breaks a rule.
 const RUN: &str = "
@@ -14,15 +14,15 @@ const RUN: &str = "
     return found.violations.flatMap(({id, nodes}) => nodes.map(node => `${id}: ${node.html} ${node.failureSummary}`));";
 
 /// The screens, each with the beginning of the names of its pictures.
-const SCREENS: [(Screen, &str); 4] = [
-    (Screen::Light, "axe-light"),
-    (Screen::Dark, "axe-dark"),
-    (Screen::Phone, "axe-phone-light"),
-    (Screen::DarkPhone, "axe-phone-dark"),
+const SCREENS: [(ScreenKind, &str); 4] = [
+    (ScreenKind::Light, "axe-light"),
+    (ScreenKind::Dark, "axe-dark"),
+    (ScreenKind::Phone, "axe-phone-light"),
+    (ScreenKind::DarkPhone, "axe-phone-dark"),
 ];
 
 /// Returns the breaches of rules on the current page.
-async fn violations(page: &Page) -> Vec<String> {
+async fn violations(page: &BrowserPage) -> Vec<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/node/node_modules/axe-core/axe.min.js");
     let axe =
         fs::read_to_string(&file).unwrap_or_else(|_| panic!("{}: run `cargo xtask test --step node`", file.display()));
@@ -60,7 +60,7 @@ async fn no_page_breaks_a_rule_of_wcag_2_1_aa() {
         format!("{url}/nowhere"),
     ];
     for (screen, name) in SCREENS {
-        let page = Page::on(screen, name, url).await;
+        let page = BrowserPage::on(screen, name, url).await;
         for (number, address) in pages.iter().enumerate() {
             page.go(address).await;
             page.see("h1, h2", "").await;
@@ -80,7 +80,7 @@ async fn no_page_breaks_a_rule_of_wcag_2_1_aa() {
 async fn the_login_form_breaks_no_rule_of_wcag_2_1_aa() {
     let (served, _fixture, ..) = login("read");
     for (screen, name) in SCREENS {
-        let page = Page::on(screen, name, served.greeting["inspector"].as_str().unwrap()).await;
+        let page = BrowserPage::on(screen, name, served.greeting["inspector"].as_str().unwrap()).await;
         page.write("input#token", "nope").await;
         page.click("form button", "Log in").await;
         page.see("[role=alert]", "Nobody is let in by this").await;

@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 use super::conversation;
-use crate::google_adk::page::{Page, Screen};
+use crate::google_adk::page::{BrowserPage, ScreenKind};
 
 #[tokio::test]
 #[ignore = "long: a browser, page by page"]
 async fn a_value_is_mended_and_a_conflict_shows_both_values() {
     let (_served, fixture, session) = conversation();
-    let page = Page::on(Screen::Light, "inspector-change", &format!("{session}?key=cart")).await;
+    let page = BrowserPage::on(ScreenKind::Light, "inspector-change", &format!("{session}?key=cart")).await;
     page.click("#history summary", "Change").await;
     page.write("form.change textarea", "{\"apples\": }").await;
     page.picture("1-editing").await;
@@ -32,7 +32,7 @@ async fn a_value_is_mended_and_a_conflict_shows_both_values() {
 #[ignore = "long: a browser, page by page"]
 async fn what_destroys_something_asks_first_and_a_fork_is_opened() {
     let (served, _fixture, session) = conversation();
-    let page = Page::on(Screen::Light, "inspector-ask", &format!("{session}?at=7")).await;
+    let page = BrowserPage::on(ScreenKind::Light, "inspector-ask", &format!("{session}?at=7")).await;
     page.click("form.fork button", "Fork at event 7").await;
     page.see("#state", "state now").await;
     let fork: String = page.run("return location.pathname").await;

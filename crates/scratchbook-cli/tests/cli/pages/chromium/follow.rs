@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use super::conversation;
 use crate::Fixture;
-use crate::google_adk::page::{Page, Screen};
-use crate::models::{Model, gemini_text};
+use crate::google_adk::page::{BrowserPage, ScreenKind};
+use crate::models::{RecordedModel, gemini_text};
 use crate::serve::{Served, models};
 
 #[tokio::test]
 #[ignore = "long: a browser, page by page"]
 async fn a_commit_of_any_process_appears_in_an_open_page() {
     let (served, fixture, session) = conversation();
-    let page = Page::on(Screen::Light, "inspector-live", &session).await;
+    let page = BrowserPage::on(ScreenKind::Light, "inspector-live", &session).await;
     page.see("#live.on", "live").await;
     served.talk("demo", "ann", "s1", "Add seven melons");
     page.see("article.event.new", "melons").await;
@@ -29,7 +29,7 @@ async fn a_commit_of_any_process_appears_in_an_open_page() {
 #[ignore = "long: a browser, page by page"]
 async fn what_is_committed_while_a_page_loads_is_not_missed() {
     let (served, _fixture, session) = conversation();
-    let page = Page::on(Screen::Light, "inspector-between", &session).await;
+    let page = BrowserPage::on(ScreenKind::Light, "inspector-between", &session).await;
     page.see("#live.on", "live").await;
     let before: u64 = page.run("return lastSeq()").await;
     served.talk("demo", "ann", "s1", "Add seven melons");
@@ -47,7 +47,7 @@ async fn what_is_committed_while_a_page_loads_is_not_missed() {
 #[ignore = "long: a browser, page by page"]
 async fn a_lost_connection_is_said_and_resumed_from_its_place() {
     let (served, fixture, session) = conversation();
-    let page = Page::on(Screen::Light, "inspector-lost", &session).await;
+    let page = BrowserPage::on(ScreenKind::Light, "inspector-lost", &session).await;
     page.see("#live.on", "live").await;
     let port = served.greeting["port"].to_string();
     assert_eq!(served.end("-TERM"), Some(0));
@@ -66,7 +66,7 @@ async fn a_lost_connection_is_said_and_resumed_from_its_place() {
 #[ignore = "long: a browser, page by page"]
 async fn questions_of_tools_are_answered_on_the_page() {
     let (_served, _fixture, session) = conversation();
-    let page = Page::on(Screen::Light, "inspector-questions", &session).await;
+    let page = BrowserPage::on(ScreenKind::Light, "inspector-questions", &session).await;
     page.write("form.say textarea", "Ask for a discount").await;
     page.click("form.say button", "Send").await;
     page.see("#conversation", "waits for an answer").await;
@@ -94,14 +94,14 @@ async fn questions_of_tools_are_answered_on_the_page() {
 fn an_answer_streams_and_its_run_can_be_stopped() {
     let fixture = Fixture::empty();
     let slow = || gemini_text(&["One ", "two ", "three ", "four ", "five"]).slowly(Duration::from_secs(1));
-    let model = Model::start([slow(), slow()]);
+    let model = RecordedModel::start([slow(), slow()]);
     let served = models::serve(&fixture, &model, &[]);
     tokio::runtime::Runtime::new().unwrap().block_on(stream_and_stop(&served));
 }
 
 async fn stream_and_stop(served: &Served) {
     let session = format!("{}/apps/helper/users/ann/sessions/s1", served.greeting["inspector"].as_str().unwrap());
-    let page = Page::on(Screen::Light, "inspector-talk", &session).await;
+    let page = BrowserPage::on(ScreenKind::Light, "inspector-talk", &session).await;
     page.write("form.say textarea", "Count").await;
     page.click("form.say button", "Send").await;
     page.see("article.piece", "One two").await;

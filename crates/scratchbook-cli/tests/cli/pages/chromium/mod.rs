@@ -9,7 +9,7 @@ mod speed;
 mod travel;
 
 use crate::Fixture;
-use crate::google_adk::page::{Page, Screen};
+use crate::google_adk::page::{BrowserPage, ScreenKind};
 use crate::serve::Served;
 
 /// Starts a server with a conversation of the demo's agent. Also returns the address of the session's page.
@@ -41,7 +41,7 @@ fn login(rights: &str) -> (Served, Fixture, String, String) {
 async fn the_pages_fit_a_phone() {
     let (served, _fixture, session) = conversation();
     let url = served.greeting["url"].as_str().unwrap();
-    let page = Page::on(Screen::Phone, "phone", &format!("{url}/docs")).await;
+    let page = BrowserPage::on(ScreenKind::Phone, "phone", &format!("{url}/docs")).await;
     page.see("h1", "scratchbook API").await;
     assert_eq!(page.run::<i64>("return innerWidth").await, 400);
     for (name, address, css, text) in [

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::Fixture;
-use crate::google_adk::page::{Page, Screen};
-use crate::models::{Model, gemini_parts};
+use crate::google_adk::page::{BrowserPage, ScreenKind};
+use crate::models::{RecordedModel, gemini_parts};
 use crate::serve::Served;
 
 /// Ann's messages in the session that is shown.
@@ -22,7 +22,7 @@ const SAID: [&str; 6] = [
 ];
 
 /// Creates an agent that hands over to another one, with a slow model.
-fn desk(fixture: &Fixture) -> Model {
+fn desk(fixture: &Fixture) -> RecordedModel {
     let agents = fixture.path("agents/travel");
     fs::create_dir_all(&agents).unwrap();
     let root =
@@ -32,7 +32,7 @@ fn desk(fixture: &Fixture) -> Model {
     fs::write(agents.join("flights.yaml"), flights).unwrap();
     let text = |text: &str| json!({"text": text});
     let hand_over = json!({"functionCall": {"name": "transfer_to_agent", "args": {"agent_name": "flights"}}});
-    Model::start([
+    RecordedModel::start([
         gemini_parts(&[text("I ask for a flight. "), hand_over]).slowly(Duration::from_millis(350)),
         gemini_parts(&["There ", "is ", "one ", "at 9:40."].map(text)).slowly(Duration::from_millis(230)),
     ])
@@ -77,7 +77,7 @@ async fn show(served: &Served, travel: &Served) {
     let session = format!("{inspector}/apps/demo/users/ann/sessions/s1");
     let write = std::env::var_os("SCRATCHBOOK_WRITE_PICTURE").is_some();
     let images = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/images");
-    let page = Page::on(Screen::Light, "guide", &format!("{other}/apps/travel/users/ann/sessions/t1")).await;
+    let page = BrowserPage::on(ScreenKind::Light, "guide", &format!("{other}/apps/travel/users/ann/sessions/t1")).await;
     page.write("form.say textarea", "Find a flight to Rome, please").await;
     page.click("form.say button", "Send").await;
     page.see("article.event:not(.piece)", "There is one at 9:40.").await;

@@ -1,14 +1,14 @@
 //! A person logs in with a token, and sees what the token may do.
 
 use super::login;
-use crate::google_adk::page::{Page, Screen};
+use crate::google_adk::page::{BrowserPage, ScreenKind};
 
 #[tokio::test]
 #[ignore = "long: a browser, page by page"]
 async fn a_reader_logs_in_and_sees_no_button_that_would_fail() {
     for (rights, changes) in [("read", false), ("read,write", true)] {
         let (served, _fixture, token, session) = login(rights);
-        let page = Page::on(Screen::Light, "inspector-rights", &session).await;
+        let page = BrowserPage::on(ScreenKind::Light, "inspector-rights", &session).await;
         page.write("input#token", &token).await;
         page.picture("1-login").await;
         page.click("form button", "Log in").await;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::fs;
 
 use crate::Fixture;
-use crate::google_adk::page::{Page, Screen};
+use crate::google_adk::page::{BrowserPage, ScreenKind};
 use crate::serve::Served;
 
 const EVENTS: u64 = 100_000;
@@ -39,7 +39,7 @@ async fn a_session_of_100_000_events_opens_and_travels_at_once() {
     fixture.text(&["import", "--from", "jsonl", fixture.path("large.jsonl").to_str().unwrap()]);
     let served = Served::new(&fixture, &[]);
     let session = format!("{}/apps/shop/users/ann/sessions/large", served.greeting["inspector"].as_str().unwrap());
-    let page = Page::on(Screen::Light, "inspector-large", &session).await;
+    let page = BrowserPage::on(ScreenKind::Light, "inspector-large", &session).await;
     let mut opened = Vec::new();
     for _ in 0..9 {
         page.go(&session).await;

@@ -3,15 +3,15 @@
 use thirtyfour::Key;
 
 use super::conversation;
-use crate::google_adk::page::{Page, Screen};
+use crate::google_adk::page::{BrowserPage, ScreenKind};
 use crate::serve::Served;
 
 #[tokio::test]
 #[ignore = "long: a browser, page by page"]
 async fn a_person_finds_who_set_a_value_and_when() {
     let (served, _fixture, session) = conversation();
-    for (screen, name) in [(Screen::Light, "inspector-light"), (Screen::Dark, "inspector-dark")] {
-        let page = Page::on(screen, name, served.greeting["url"].as_str().unwrap()).await;
+    for (screen, name) in [(ScreenKind::Light, "inspector-light"), (ScreenKind::Dark, "inspector-dark")] {
+        let page = BrowserPage::on(screen, name, served.greeting["url"].as_str().unwrap()).await;
         page.see("a.card", "demo").await;
         page.picture("1-apps").await;
         page.click("a.card", "demo").await;
@@ -49,7 +49,7 @@ async fn a_person_finds_who_set_a_value_and_when() {
 #[ignore = "long: a browser, page by page"]
 async fn the_slider_and_the_keys_travel_and_the_browser_goes_back() {
     let (_served, _fixture, session) = conversation();
-    let page = Page::on(Screen::Light, "inspector-slider", &session).await;
+    let page = BrowserPage::on(ScreenKind::Light, "inspector-slider", &session).await;
     page.see("#live.on", "live").await;
     let last: u64 = page.run("return lastSeq()").await;
     page.press("#slider", Key::Home).await;
@@ -86,7 +86,7 @@ async fn a_session_is_found_by_its_title_label_and_id() {
         fixture.text(&[&["sessions", "update"], &of(session)[..], &["--title", title, "--label", label]].concat());
     }
     let url = served.greeting["inspector"].as_str().unwrap();
-    let page = Page::on(Screen::Light, "inspector-search", &format!("{url}/apps/demo")).await;
+    let page = BrowserPage::on(ScreenKind::Light, "inspector-search", &format!("{url}/apps/demo")).await;
     page.see("table.list", "Holidays").await;
     for (search, found, other) in [
         ("groceries", "Weekly groceries", "Holidays"),
@@ -107,7 +107,7 @@ async fn a_session_is_found_by_its_title_label_and_id() {
 #[ignore = "long: a browser, page by page"]
 async fn a_run_is_a_timeline_and_the_server_an_overview() {
     let (served, fixture, session) = conversation();
-    let page = Page::on(Screen::Light, "inspector-run", &session).await;
+    let page = BrowserPage::on(ScreenKind::Light, "inspector-run", &session).await;
     page.click(".run-head a", "Timeline").await;
     page.see("table.timeline", "shopping_assistant").await;
     page.picture("1-timeline").await;
@@ -127,7 +127,7 @@ async fn a_run_is_a_timeline_and_the_server_an_overview() {
     let served = Served::new(&fixture, &[]);
     let path = session.split_once("/inspector").unwrap().1;
     let again = format!("{}{path}", served.greeting["inspector"].as_str().unwrap());
-    let page = Page::on(Screen::Light, "inspector-run", &again).await;
+    let page = BrowserPage::on(ScreenKind::Light, "inspector-run", &again).await;
     page.click(".run-head a", "Timeline").await;
     page.see("main", "before a restart").await;
     page.picture("4-after-a-restart").await;

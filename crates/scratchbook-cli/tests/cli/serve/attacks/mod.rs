@@ -10,13 +10,13 @@ mod strikes;
 
 use std::time::Duration;
 
-use stage::{Measured, Stage};
+use stage::{AttackMeasurements, AttackStage};
 
 /// The limit for the server's peak memory.
 const PEAK_BYTES: u64 = 1 << 30;
 
 /// Asserts the limits of an attack.
-fn hold(attack: &str, stage: Stage, measured: &Measured) {
+fn hold(attack: &str, stage: AttackStage, measured: &AttackMeasurements) {
     println!("{attack}: {measured}");
     let limit = std::env::var("SCRATCHBOOK_ATTACK_P99_MS").map_or(5000, |text| text.parse().unwrap());
     assert!(measured.is_up, "{attack}: the server is gone: {measured}");
@@ -30,14 +30,14 @@ fn hold(attack: &str, stage: Stage, measured: &Measured) {
 
 #[test]
 fn bodies_of_many_parts_stop_nobody() {
-    let stage = Stage::new(&[]);
+    let stage = AttackStage::new(&[]);
     let measured = stage.attacked_by(&strikes::runs_of_many_parts(&stage));
     hold("16 MiB of parts by a token that may only read", stage, &measured);
 }
 
 #[test]
 fn sessions_of_many_events_stop_nobody() {
-    let stage = Stage::new(&[]);
+    let stage = AttackStage::new(&[]);
     let measured = stage.attacked_by(&strikes::creations_of_many_events());
     hold("1 MiB of empty events at creation", stage, &measured);
 }
@@ -45,7 +45,7 @@ fn sessions_of_many_events_stop_nobody() {
 #[test]
 #[ignore = "long: large states are written"]
 fn lists_of_large_states_stop_nobody() {
-    let stage = Stage::new(&[]);
+    let stage = AttackStage::new(&[]);
     strikes::make_large_lists(&stage);
     let measured = stage.attacked_by(&strikes::large_lists());
     hold("lists of 1,000 sessions with 4 MiB of user state", stage, &measured);
@@ -54,7 +54,7 @@ fn lists_of_large_states_stop_nobody() {
 #[test]
 #[ignore = "long: runs are waited for at the end"]
 fn runs_that_do_not_end_leave_room_for_others() {
-    let stage = Stage::new(&["--max-runs", "100"]);
+    let stage = AttackStage::new(&["--max-runs", "100"]);
     stage.make("mallory", "s1");
     let measured = stage.attacked_by(&strikes::runs_on_one_session());
     let begun = stage.begins_a_run("bob");
@@ -64,7 +64,7 @@ fn runs_that_do_not_end_leave_room_for_others() {
 
 #[test]
 fn idle_connections_leave_room_for_others() {
-    let stage = Stage::with_files(1024, &[]);
+    let stage = AttackStage::with_files(1024, &[]);
     let idle = strikes::idle_connections(&stage, 1100);
     let measured = stage.attacked_by(&strikes::watches());
     hold("1,100 idle connections, and watches, with 1,024 files", stage, &measured);
@@ -73,7 +73,7 @@ fn idle_connections_leave_room_for_others() {
 
 #[test]
 fn large_reads_leave_others_their_turn() {
-    let stage = Stage::new(&[]);
+    let stage = AttackStage::new(&[]);
     stage.make_with_events("mallory", "long", 10_000);
     let measured = stage.attacked_by(&strikes::reads_of("long"));
     hold("reads of a session of 10,000 events", stage, &measured);
@@ -82,7 +82,7 @@ fn large_reads_leave_others_their_turn() {
 #[test]
 #[ignore = "long: large events are written"]
 fn large_writes_leave_others_their_turn() {
-    let stage = Stage::new(&[]);
+    let stage = AttackStage::new(&[]);
     stage.make("mallory", "s1");
     let measured = stage.attacked_by(&strikes::large_appends());
     hold("appends of 3 MiB", stage, &measured);
@@ -90,7 +90,7 @@ fn large_writes_leave_others_their_turn() {
 
 #[test]
 fn watchers_of_others_cost_a_writer_nothing() {
-    let stage = Stage::new(&[]);
+    let stage = AttackStage::new(&[]);
     let watchers = strikes::watchers(&stage, 64);
     let measured = stage.attacked_by(&strikes::small_appends());
     hold("watchers that receive nothing, and small appends", stage, &measured);
@@ -99,7 +99,7 @@ fn watchers_of_others_cost_a_writer_nothing() {
 
 #[test]
 fn reads_that_nobody_waits_for_end() {
-    let stage = Stage::new(&[]);
+    let stage = AttackStage::new(&[]);
     stage.make_with_events("mallory", "long", 20_000);
     let measured = stage.attacked_by(&strikes::reads_left_at_once("long"));
     hold("reads of 20,000 events whose clients leave", stage, &measured);

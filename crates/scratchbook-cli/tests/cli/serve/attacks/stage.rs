@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::super::Served;
-use super::super::http::Connection;
+use super::super::http::HttpConnection;
 use crate::Fixture;
 
 /// How many clients attack at a time.
@@ -26,10 +26,10 @@ const SPACE: u64 = 4 << 20;
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// The action that a client repeats.
-pub(super) type Strike = Box<dyn Fn(&Stage, usize) + Sync>;
+pub(super) type Strike = Box<dyn Fn(&AttackStage, usize) + Sync>;
 
 /// A server under a limit of memory.
-pub(super) struct Stage {
+pub(super) struct AttackStage {
     served: Served,
     /// The headers of the two callers with write access, and of a read-only caller of mallory's.
     mallory: String,
@@ -42,25 +42,25 @@ pub(super) struct Stage {
 }
 
 /// The measurements of an attack.
-pub(super) struct Measured {
+pub(super) struct AttackMeasurements {
     pub(super) is_up: bool,
     pub(super) peak_bytes: u64,
     pub(super) strikes: usize,
-    pub(super) health: Seen,
-    pub(super) read: Seen,
-    pub(super) write: Seen,
+    pub(super) health: RequestTimes,
+    pub(super) read: RequestTimes,
+    pub(super) write: RequestTimes,
 }
 
 /// How long another caller's requests took.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct RequestTimes {
     pub(super) count: usize,
     pub(super) failed: usize,
     pub(super) p50: Duration,
     pub(super) p99: Duration,
 }
 
-impl Stage {
+impl AttackStage {
     pub(super) fn new(args: &[&str]) -> Self {
         Self::with_files(4096, args)
     }
@@ -113,8 +113,8 @@ impl Stage {
         stage
     }
 
-    pub(super) fn connect(&self) -> std::io::Result<Connection> {
-        Connection::open(&self.served.address())
+    pub(super) fn connect(&self) -> std::io::Result<HttpConnection> {
+        HttpConnection::open(&self.served.address())
     }
 
     pub(super) fn address(&self) -> String {
@@ -164,7 +164,7 @@ impl Stage {
     }
 
     /// Lets all clients attack for a while, and measures another caller's requests.
-    pub(super) fn attacked_by(&self, strike: &Strike) -> Measured {
+    pub(super) fn attacked_by(&self, strike: &Strike) -> AttackMeasurements {
         let seconds = std::env::var("SCRATCHBOOK_ATTACK_SECONDS").map_or(1.0, |text| text.parse().unwrap());
         let stop = &AtomicBool::new(false);
         let small = "/v1/apps/helper/users/bob/sessions/small";
@@ -198,12 +198,12 @@ impl Stage {
             let strikes = attackers.into_iter().map(|attacker| attacker.join().unwrap()).sum();
             let answer = self.connect().and_then(|mut open| open.ask("GET", "/health", "", ""));
             let is_up = answer.is_ok_and(|(status, ..)| status == 200);
-            Measured { is_up, peak_bytes: self.peak_bytes().max(peak_bytes), strikes, health, read, write }
+            AttackMeasurements { is_up, peak_bytes: self.peak_bytes().max(peak_bytes), strikes, health, read, write }
         })
     }
 
     /// Repeats a request until the end of the measurement.
-    fn seen(&self, method: &str, path: &str, headers: &str, body: &str, stop: &AtomicBool) -> Seen {
+    fn seen(&self, method: &str, path: &str, headers: &str, body: &str, stop: &AtomicBool) -> RequestTimes {
         let (mut times, mut failed, mut connection) = (Vec::new(), 0, None);
         while times.is_empty() || !stop.load(Ordering::Relaxed) {
             let begun = Instant::now();
@@ -225,7 +225,7 @@ impl Stage {
         }
         times.sort();
         let at = |part: f64| times[((times.len() - 1) as f64 * part) as usize];
-        Seen { count: times.len(), failed, p50: at(0.5), p99: at(0.99) }
+        RequestTimes { count: times.len(), failed, p50: at(0.5), p99: at(0.99) }
     }
 
     /// Returns the server's peak memory.
@@ -242,7 +242,7 @@ impl Stage {
     }
 }
 
-impl fmt::Display for Measured {
+impl fmt::Display for AttackMeasurements {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (up, mib) = (if self.is_up { "up" } else { "gone" }, self.peak_bytes >> 20);
         write!(f, "{up}, peak {mib} MiB, {} strikes", self.strikes)?;

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::stage::{Stage, Strike};
+use super::stage::{AttackStage, Strike};
 
 const MIB: usize = 1 << 20;
 
 /// Sends a request and reads the beginning of its response. The server may refuse either.
-fn strike(stage: &Stage, method: &str, path: &str, login: &str, body: &[u8]) -> Option<TcpStream> {
+fn strike(stage: &AttackStage, method: &str, path: &str, login: &str, body: &[u8]) -> Option<TcpStream> {
     let address = stage.address();
     let mut stream = TcpStream::connect(&address).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
@@ -24,7 +24,7 @@ fn strike(stage: &Stage, method: &str, path: &str, login: &str, body: &[u8]) -> 
 }
 
 /// Sends a request and reads the whole response.
-fn strike_and_read(stage: &Stage, method: &str, path: &str, login: &str, body: &[u8]) {
+fn strike_and_read(stage: &AttackStage, method: &str, path: &str, login: &str, body: &[u8]) {
     let login = format!("{login}Connection: close\r\n");
     if let Some(mut stream) = strike(stage, method, path, &login, body) {
         let _ = std::io::copy(&mut stream, &mut std::io::sink());
@@ -36,7 +36,7 @@ fn empty_objects(bytes: usize) -> String {
     format!("[{}{{}}]", "{},".repeat(bytes / 3))
 }
 
-pub(super) fn runs_of_many_parts(stage: &Stage) -> Strike {
+pub(super) fn runs_of_many_parts(stage: &AttackStage) -> Strike {
     let (login, parts) = (stage.reader().to_owned(), empty_objects(16 * MIB - 200));
     let who = r#""appName":"helper","userId":"mallory","sessionId":"s""#;
     let body = format!(r#"{{{who},"newMessage":{{"role":"user","parts":{parts}}}}}"#).into_bytes();
@@ -52,7 +52,7 @@ pub(super) fn creations_of_many_events() -> Strike {
     })
 }
 
-pub(super) fn make_large_lists(stage: &Stage) {
+pub(super) fn make_large_lists(stage: &AttackStage) {
     stage.make_with("mallory", &json!({"id": "first", "state": {"user:large": "x".repeat(4 * MIB - 2)}}));
     let mut connection = stage.connect().unwrap();
     for n in 1..1000 {
@@ -82,7 +82,7 @@ pub(super) fn runs_on_one_session() -> Strike {
 }
 
 /// Opens connections that send nothing.
-pub(super) fn idle_connections(stage: &Stage, count: usize) -> Vec<TcpStream> {
+pub(super) fn idle_connections(stage: &AttackStage, count: usize) -> Vec<TcpStream> {
     let address = stage.address();
     (0..count).filter_map(|_| TcpStream::connect(&address).ok()).collect()
 }
@@ -128,7 +128,7 @@ fn append(body: String) -> Strike {
 }
 
 /// Opens watches of mallory's sessions. They receive no events of others.
-pub(super) fn watchers(stage: &Stage, count: usize) -> Vec<TcpStream> {
+pub(super) fn watchers(stage: &AttackStage, count: usize) -> Vec<TcpStream> {
     let path = "/v1/apps/helper/users/mallory/watch";
     (0..count).filter_map(|_| strike(stage, "GET", path, stage.reader(), b"")).collect()
 }

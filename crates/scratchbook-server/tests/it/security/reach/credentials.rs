@@ -6,7 +6,7 @@ use scratchbook::{Event, StateDelta};
 use serde_json::{Value, json};
 
 use super::routes::{COMMON, OWNED, path};
-use super::{Token, World, key};
+use super::{ReachServer, TestToken, key};
 
 /// A secret that a client got from somebody who knows the user.
 const CREDENTIAL: &str = "hunter2-of-the-client";
@@ -18,8 +18,8 @@ fn credential() -> Value {
 
 /// Stores credentials in all places in which a session, a user and an app may have them: in events, and in old and new
 /// state, under the key that the tests of the routes use.
-async fn with_credentials() -> World {
-    let world = World::new().await;
+async fn with_credentials() -> ReachServer {
+    let world = ReachServer::new().await;
     let sessions = &world.store.sessions;
     let delta = |key: &str, value: Value| StateDelta::new().with(key, value).unwrap();
     for name in ["secret", "user:secret", "app:shared", "user:rawAuthCredential", "rawAuthCredential"] {
@@ -69,7 +69,7 @@ fn paths() -> Vec<String> {
 async fn no_route_shows_a_user_the_secrets_of_credentials() {
     let world = with_credentials().await;
     for path in paths() {
-        for token in [Token::U2, Token::Reader] {
+        for token in [TestToken::U2, TestToken::Reader] {
             let answer = world.send(token, Method::GET, &path, "").await;
             assert!(!answer.text.contains(CREDENTIAL), "{path}: {}", answer.text);
         }
@@ -85,7 +85,7 @@ async fn no_route_shows_a_user_the_secrets_of_credentials() {
         (Method::POST, format!("{session}/events"), event),
         (Method::POST, format!("{session}/fork"), "{}".to_owned()),
     ] {
-        let answer = world.send(Token::U2, method, &path, &body).await;
+        let answer = world.send(TestToken::U2, method, &path, &body).await;
         assert!(answer.status != 404 && !answer.text.contains(CREDENTIAL), "{path}: {}", answer.text);
     }
 }
@@ -96,21 +96,21 @@ async fn a_token_of_an_app_is_shown_credentials_but_on_adks_surface() {
     let world = with_credentials().await;
     let engine = "/v1/reasoningEngines/demo/sessions/s-2";
     for path in ["/v1/apps/demo/users/u2/sessions/s-2", "/v1/apps/demo/state", engine, &format!("{engine}/events")] {
-        let answer = world.send(Token::Demo, Method::GET, path, "").await;
+        let answer = world.send(TestToken::Demo, Method::GET, path, "").await;
         assert!(answer.text.contains(CREDENTIAL), "{path}: {}", answer.text);
     }
-    let answer = world.send(Token::Demo, Method::GET, "/apps/demo/users/u2/sessions/s-2", "").await;
+    let answer = world.send(TestToken::Demo, Method::GET, "/apps/demo/users/u2/sessions/s-2", "").await;
     assert!(answer.status == 200 && !answer.text.contains(CREDENTIAL), "{}", answer.text);
 }
 
 #[tokio::test]
 async fn what_is_shown_without_them_is_whole_otherwise() {
     let world = with_credentials().await;
-    let answer = world.send(Token::U2, Method::GET, "/v1/apps/demo/users/u2/sessions/s-2", "").await;
+    let answer = world.send(TestToken::U2, Method::GET, "/v1/apps/demo/users/u2/sessions/s-2", "").await;
     let session = answer.json();
     assert_eq!(session["state"]["secret"], json!({"authType": "oauth2", "oauth2": {"clientId": "c"}}));
     assert_eq!(session["eventCount"], session["events"].as_array().unwrap().len());
-    let watched = world.send(Token::U2, Method::GET, "/v1/apps/demo/users/u2/watch?from=beginning", "").await;
+    let watched = world.send(TestToken::U2, Method::GET, "/v1/apps/demo/users/u2/watch?from=beginning", "").await;
     for data in watched.text.lines().filter_map(|line| line.strip_prefix("data: ")) {
         assert!(serde_json::from_str::<Value>(data).is_ok(), "{data}");
     }

@@ -3,7 +3,7 @@
 use axum::http::Method;
 
 use super::routes::{COMMON, Common, OWNED, path};
-use super::{SECRET, Token, World, tells};
+use super::{ReachServer, SECRET, TestToken, tells};
 use crate::security::get;
 
 fn method(name: &str) -> Method {
@@ -13,12 +13,12 @@ fn method(name: &str) -> Method {
 #[tokio::test]
 async fn what_is_another_users_is_not_there() {
     for route in OWNED {
-        let world = World::new().await;
+        let world = ReachServer::new().await;
         let before = world.all_of("u2").await;
         assert!(before.contains(SECRET));
         let uri = route.uri("demo", "u2", "s-2");
         // Another user of the app, a token for another app, and a user of the same name in another app.
-        for token in [Token::U1, Token::Other, Token::U2OfOther] {
+        for token in [TestToken::U1, TestToken::Other, TestToken::U2OfOther] {
             let answer = world.send(token, method(route.method), &uri, &route.body("u2", "s-2")).await;
             assert_eq!(answer.status, 404, "{token:?} {route:?}: {answer:?}");
             // The answer is the same as for a user and a session that do not exist.
@@ -29,8 +29,8 @@ async fn what_is_another_users_is_not_there() {
         }
         assert_eq!(world.all_of("u2").await, before, "{route:?}");
         // A caller that may access the data is served by the same request.
-        for token in [Token::U2, Token::Demo, Token::All] {
-            let world = World::new().await;
+        for token in [TestToken::U2, TestToken::Demo, TestToken::All] {
+            let world = ReachServer::new().await;
             let answer = world.send(token, method(route.method), &uri, &route.body("u2", "s-2")).await;
             assert!(route.is_done(&answer), "{token:?} {route:?}: {answer:?}");
         }
@@ -40,11 +40,11 @@ async fn what_is_another_users_is_not_there() {
 #[tokio::test]
 async fn a_session_of_another_user_is_not_found_under_a_name_of_ones_own() {
     for route in OWNED {
-        let world = World::new().await;
+        let world = ReachServer::new().await;
         let before = world.all_of("u2").await;
         for session in ["s-2", "u2/s-2", "../u2/s-2", "..%2f..%2fu2%2fsessions%2fs-2"] {
             let uri = route.uri("demo", "u1", session);
-            let answer = world.send(Token::U1, method(route.method), &uri, &route.body("u1", session)).await;
+            let answer = world.send(TestToken::U1, method(route.method), &uri, &route.body("u1", session)).await;
             assert!(!tells(&answer), "{route:?} {session}: {answer:?}");
             assert!(answer.status < 500, "{route:?} {session}: {answer:?}");
         }
@@ -55,14 +55,14 @@ async fn a_session_of_another_user_is_not_found_under_a_name_of_ones_own() {
 #[tokio::test]
 async fn what_is_of_the_whole_app_is_for_who_reaches_it() {
     for (name, route, body, common) in COMMON {
-        let world = World::new().await;
+        let world = ReachServer::new().await;
         let before = world.all_of("u2").await;
         let uri = path(route, "demo", "u2", "s-2");
-        let (name, unreached) = (method(name), world.send(Token::Other, method(name), &uri, body).await);
-        let of_user = world.send(Token::U1, name.clone(), &uri, body).await;
+        let (name, unreached) = (method(name), world.send(TestToken::Other, method(name), &uri, body).await);
+        let of_user = world.send(TestToken::U1, name.clone(), &uri, body).await;
         assert_eq!(world.all_of("u2").await, before, "{route}");
-        let of_app = world.send(Token::Demo, name.clone(), &uri, body).await;
-        let of_all = world.send(Token::All, name.clone(), &uri, body).await;
+        let of_app = world.send(TestToken::Demo, name.clone(), &uri, body).await;
+        let of_all = world.send(TestToken::All, name.clone(), &uri, body).await;
         let without = match (&name, common) {
             (&Method::GET, _) => get(&world.router, &uri, &[]).await.status,
             (_, Common::Form) => 403,
@@ -105,8 +105,8 @@ async fn what_is_of_the_whole_app_is_for_who_reaches_it() {
 
 #[tokio::test]
 async fn apps_out_of_reach_are_not_told_of() {
-    let world = World::new().await;
-    for token in [Token::U1, Token::Demo] {
+    let world = ReachServer::new().await;
+    for token in [TestToken::U1, TestToken::Demo] {
         for path in ["/list-apps", "/list-apps?detailed=true", "/apps/other/app-info", "/dev/apps/other/build_graph"] {
             let answer = world.send(token, Method::GET, path, "").await;
             assert!(!answer.text.contains("agent_of_other"), "{path}: {answer:?}");
@@ -116,20 +116,20 @@ async fn apps_out_of_reach_are_not_told_of() {
             assert_eq!(answer.text, nothing.text.replace("nope5", "other"), "{path}");
         }
     }
-    assert!(world.send(Token::All, Method::GET, "/list-apps", "").await.text.contains("other"));
+    assert!(world.send(TestToken::All, Method::GET, "/list-apps", "").await.text.contains("other"));
 }
 
 #[tokio::test]
 async fn who_wrote_a_key_of_the_app_is_told_to_those_who_reach_them() {
-    let world = World::new().await;
+    let world = ReachServer::new().await;
     for path in ["blame", "history?key=app:shared"] {
         let path = format!("/v1/apps/demo/users/u1/sessions/s-1/{path}");
-        let answer = world.send(Token::U1, Method::GET, &path, "").await;
+        let answer = world.send(TestToken::U1, Method::GET, &path, "").await;
         assert_eq!(answer.status, 200);
         for of_u2 in ["s-2", "i-u2", "ev-u2"] {
             assert!(!answer.text.contains(of_u2), "{path}: {answer:?}");
         }
-        let answer = world.send(Token::Demo, Method::GET, &path, "").await;
+        let answer = world.send(TestToken::Demo, Method::GET, &path, "").await;
         assert!(answer.text.contains("s-2"), "{path}: {answer:?}");
     }
 }

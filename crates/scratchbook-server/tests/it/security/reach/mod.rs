@@ -25,14 +25,14 @@ use scratchbook_server::{Login, NewToken, Right, Server};
 use serde_json::json;
 use tower::ServiceExt;
 
-use super::{Answer, Files, bearer};
+use super::{LoginFiles, TextAnswer, bearer};
 
 /// A text that only `u2` may see, wherever it is stored.
 const SECRET: &str = "this-belongs-to-u2";
 
 /// The tokens of the tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Token {
+enum TestToken {
     /// For the user `u1` of the app `demo`, with all rights.
     U1,
     /// For the user `u2` of the app `demo`, with all rights. The tests look for the data of this user.
@@ -55,20 +55,20 @@ enum Token {
     Plain,
 }
 
-const TOKENS: [Token; 10] = [
-    Token::U1,
-    Token::U2,
-    Token::Demo,
-    Token::Other,
-    Token::U2OfOther,
-    Token::All,
-    Token::Reader,
-    Token::Writer,
-    Token::Nobody,
-    Token::Plain,
+const TOKENS: [TestToken; 10] = [
+    TestToken::U1,
+    TestToken::U2,
+    TestToken::Demo,
+    TestToken::Other,
+    TestToken::U2OfOther,
+    TestToken::All,
+    TestToken::Reader,
+    TestToken::Writer,
+    TestToken::Nobody,
+    TestToken::Plain,
 ];
 
-impl Token {
+impl TestToken {
     fn to_be_made(self) -> NewToken {
         let token = NewToken::new(format!("{self:?}")).with_rights(Right::ALL);
         let of_u2 = || NewToken::new(format!("{self:?}")).with_app("demo").with_user("u2");
@@ -88,27 +88,27 @@ impl Token {
 }
 
 /// A server with two apps and two users, each with a session `s-1` or `s-2`.
-struct World {
+struct ReachServer {
     store: Store,
     router: Router,
-    tokens: Vec<(Token, String)>,
+    tokens: Vec<(TestToken, String)>,
 }
 
-impl World {
+impl ReachServer {
     async fn new() -> Self {
         Self::over(connect("memory:").await.unwrap()).await
     }
 
     async fn over(store: Store) -> Self {
         let made: Vec<_> = TOKENS.map(|token| (token, token.to_be_made().make().unwrap())).into();
-        let files = Files::new();
+        let files = LoginFiles::new();
         let entries: Vec<_> = made.iter().map(|(_, made)| made.entry()).collect();
         let login = Login::new().with_tokens(files.write("tokens.toml", entries.join("\n")));
         let tokens = made.iter().map(|(token, made)| (*token, bearer(made.secret()))).collect();
         let replies = ScriptedLlm::new(["Hello."; 10]);
         let agent = LlmAgent::builder("demo_agent").model(replies).build().unwrap();
         let hidden = LlmAgent::builder("agent_of_other").model(ScriptedLlm::new(["Hello."])).build().unwrap();
-        let interface = Files::new();
+        let interface = LoginFiles::new();
         fs::write(interface.folder.path().join("index.html"), "<html></html>").unwrap();
         let server = Server::builder(store.clone()).app("demo", agent).app("other", hidden).login(login);
         let server = server.dev_ui(interface.folder.path()).metrics(String::new).build().unwrap();
@@ -142,22 +142,22 @@ impl World {
         // The server remembers this run.
         let run = json!({"message": "Hello", "invocationId": "i-run"}).to_string();
         let path = "/v1/apps/demo/users/u2/sessions/s-2/runs";
-        assert_eq!(self.send(Token::U2, Method::POST, path, &run).await.status, 200);
+        assert_eq!(self.send(TestToken::U2, Method::POST, path, &run).await.status, 200);
     }
 
     /// Sends a request with a token. If the answer is a stream that does not end, only its first frames are read.
-    async fn send(&self, token: Token, method: Method, path: &str, body: &str) -> Answer {
+    async fn send(&self, token: TestToken, method: Method, path: &str, body: &str) -> TextAnswer {
         self.send_with(token, method, path, &[], body).await
     }
 
     async fn send_with(
         &self,
-        token: Token,
+        token: TestToken,
         method: Method,
         path: &str,
         headers: &[(&str, &str)],
         body: &str,
-    ) -> Answer {
+    ) -> TextAnswer {
         let (_, header) = self.tokens.iter().find(|(other, _)| *other == token).unwrap();
         let mut request = Request::builder().method(method).uri(path).header("authorization", header);
         if !body.is_empty() {
@@ -173,7 +173,7 @@ impl World {
         while let Ok(Some(chunk)) = tokio::time::timeout(Duration::from_millis(200), stream.next()).await {
             bytes.extend_from_slice(&chunk.unwrap());
         }
-        Answer { status, headers, text: String::from_utf8(bytes).unwrap() }
+        TextAnswer { status, headers, text: String::from_utf8(bytes).unwrap() }
     }
 
     /// Returns everything that is stored of a user.
@@ -205,7 +205,7 @@ fn key(user: &str, id: &str) -> SessionKey {
 }
 
 /// Returns whether an answer has the text that only `u2` may see, in plain text or in base64.
-fn tells(answer: &Answer) -> bool {
+fn tells(answer: &TextAnswer) -> bool {
     let encoded = STANDARD.encode(SECRET);
     // In base64 only data that begins with the secret is recognized.
     answer.text.contains(SECRET) || answer.text.contains(&encoded[..16])

@@ -5,16 +5,16 @@ use scratchbook::GetSessionConfig;
 use scratchbook::session::StateOwner;
 
 use super::routes::{COMMON, Common, OWNED, path};
-use super::{SECRET, Token, World, key, tells};
+use super::{ReachServer, SECRET, TestToken, key, tells};
 
 #[tokio::test]
 async fn reading_and_writing_take_a_right_each() {
-    let world = World::new().await;
+    let world = ReachServer::new().await;
     let before = world.all_of("u2").await;
     for route in OWNED {
         let (uri, body) = (route.uri("demo", "u2", "s-2"), route.body("u2", "s-2"));
-        let (lacks, name) = if route.reads() { (Token::Writer, "'read'") } else { (Token::Reader, "'write'") };
-        for token in [lacks, Token::Nobody] {
+        let (lacks, name) = if route.reads() { (TestToken::Writer, "'read'") } else { (TestToken::Reader, "'write'") };
+        for token in [lacks, TestToken::Nobody] {
             let answer = world.send(token, route.method.parse().unwrap(), &uri, &body).await;
             assert_eq!(answer.status, 403, "{token:?} {route:?}: {answer:?}");
             assert!(answer.text.contains(name), "{token:?} {route:?}: {answer:?}");
@@ -22,9 +22,9 @@ async fn reading_and_writing_take_a_right_each() {
     }
     assert_eq!(world.all_of("u2").await, before);
     for route in OWNED {
-        let world = World::new().await;
+        let world = ReachServer::new().await;
         let (uri, body) = (route.uri("demo", "u2", "s-2"), route.body("u2", "s-2"));
-        let has = if route.reads() { Token::Reader } else { Token::Writer };
+        let has = if route.reads() { TestToken::Reader } else { TestToken::Writer };
         let answer = world.send(has, route.method.parse().unwrap(), &uri, &body).await;
         let admins =
             route.route.ends_with("/prune") || (route.method, route.route) == ("DELETE", "/v1/apps/{app}/users/{user}");
@@ -38,14 +38,14 @@ async fn reading_and_writing_take_a_right_each() {
 
 #[tokio::test]
 async fn what_concerns_all_users_takes_the_right_admin() {
-    let world = World::new().await;
+    let world = ReachServer::new().await;
     for (method, route) in [("GET", "/v1/apps/{app}/users"), ("POST", "/v1/apps/{app}/prune")] {
         let (.., body, _) = COMMON.iter().find(|entry| (entry.0, entry.1) == (method, route)).unwrap();
-        let answer = world.send(Token::Plain, method.parse().unwrap(), &path(route, "demo", "", ""), body).await;
+        let answer = world.send(TestToken::Plain, method.parse().unwrap(), &path(route, "demo", "", ""), body).await;
         assert!(answer.status == 403 && answer.text.contains("'admin'"), "{route}: {answer:?}");
     }
     for (method, route, body, common) in COMMON.iter().filter(|entry| entry.3 == Common::All) {
-        let answer = world.send(Token::Plain, method.parse().unwrap(), route, body).await;
+        let answer = world.send(TestToken::Plain, method.parse().unwrap(), route, body).await;
         assert_eq!(answer.status, 403, "{route} {common:?}: {answer:?}");
     }
 }
@@ -53,17 +53,17 @@ async fn what_concerns_all_users_takes_the_right_admin() {
 #[tokio::test]
 async fn what_answers_a_write_tells_nothing_to_who_may_not_read() {
     for route in OWNED.iter().filter(|route| !route.reads()) {
-        let world = World::new().await;
+        let world = ReachServer::new().await;
         let (uri, body) = (route.uri("demo", "u2", "s-2"), route.body("u2", "s-2"));
-        let answer = world.send(Token::Writer, route.method.parse().unwrap(), &uri, &body).await;
+        let answer = world.send(TestToken::Writer, route.method.parse().unwrap(), &uri, &body).await;
         assert!(!tells(&answer), "{route:?}: {answer:?}");
     }
-    let world = World::new().await;
+    let world = ReachServer::new().await;
     let (user, own) = ("/v1/apps/demo/users/u2", r#"{"author":"x","stateDelta":{"profile":{"name":"SECRET"}}}"#);
     let sessions = format!("{user}/sessions");
     let session = format!("{sessions}/s-2");
     for path in [format!("{user}/state"), format!("{session}/state")] {
-        let answer = world.send(Token::U2, Method::PATCH, &path, &own.replace("SECRET", SECRET)).await;
+        let answer = world.send(TestToken::U2, Method::PATCH, &path, &own.replace("SECRET", SECRET)).await;
         assert_eq!(answer.status, 200, "{answer:?}");
     }
     let same = |key| format!(r#"{{"author":"x","operations":{{"{key}":[{{"mergePatch":{{}}}}]}}}}"#);
@@ -76,7 +76,7 @@ async fn what_answers_a_write_tells_nothing_to_who_may_not_read() {
         ("PATCH", session, r#"{"labels":{"a":"b"}}"#.to_owned()),
         ("PATCH", "/apps/demo/users/u2/sessions/s-2".to_owned(), r#"{"stateDelta":{"k":1}}"#.to_owned()),
     ] {
-        for (token, may_read) in [(Token::Writer, false), (Token::U2, true)] {
+        for (token, may_read) in [(TestToken::Writer, false), (TestToken::U2, true)] {
             let answer = world.send(token, method.parse().unwrap(), &path, &body).await;
             assert!((200..300).contains(&answer.status), "{method} {path}: {answer:?}");
             // A caller who may read is shown the value. This proves that there is something to hide from the others.
@@ -129,17 +129,17 @@ const WRITES: [(&str, &str, &str); 14] = [
 
 #[tokio::test]
 async fn keys_of_the_app_take_a_right_of_their_own() {
-    let world = World::new().await;
+    let world = ReachServer::new().await;
     let before = world.all_of("u2").await;
     for (method, path, body) in WRITES {
-        for token in [Token::Writer, Token::Plain] {
+        for token in [TestToken::Writer, TestToken::Plain] {
             let answer = world.send(token, method.parse().unwrap(), path, body).await;
             assert_eq!(answer.status, 403, "{path} {body}: {answer:?}");
             assert!(answer.text.contains("'app:x'") && !answer.text.contains("'k'"), "{path} {body}: {answer:?}");
         }
     }
     let patch =
-        world.send(Token::Plain, Method::PATCH, "/v1/apps/demo/state", r#"{"author":"x","stateDelta":{"x":1}}"#);
+        world.send(TestToken::Plain, Method::PATCH, "/v1/apps/demo/state", r#"{"author":"x","stateDelta":{"x":1}}"#);
     let answer = patch.await;
     assert!(answer.status == 403 && answer.text.contains("the right 'app'"), "{answer:?}");
     assert_eq!(world.all_of("u2").await, before);
@@ -147,22 +147,22 @@ async fn keys_of_the_app_take_a_right_of_their_own() {
     assert!(!world.store.sessions.get_state(&app).await.unwrap().contains_key("x"));
     // Everything else in the same bodies belongs to the user, so these writes succeed.
     for (method, path, body) in WRITES {
-        let world = World::new().await;
+        let world = ReachServer::new().await;
         let body = body.replace("app:x", "user:x");
-        let answer = world.send(Token::Writer, method.parse().unwrap(), path, &body).await;
+        let answer = world.send(TestToken::Writer, method.parse().unwrap(), path, &body).await;
         assert!((200..300).contains(&answer.status), "{path} {body}: {answer:?}");
-        let world = World::new().await;
-        let answer = world.send(Token::U2, method.parse().unwrap(), path, &body.replace("user:x", "app:x")).await;
+        let world = ReachServer::new().await;
+        let answer = world.send(TestToken::U2, method.parse().unwrap(), path, &body.replace("user:x", "app:x")).await;
         assert!((200..300).contains(&answer.status), "{path} {body}: {answer:?}");
     }
 }
 
 #[tokio::test]
 async fn an_imported_session_writes_no_key_of_the_app() {
-    let world = World::new().await;
+    let world = ReachServer::new().await;
     let body =
         r#"{"sessionId":"s-new","events":[{"author":"x","actions":{"stateDelta":{"k":1,"app:x":1,"user:x":1}}}]}"#;
-    let answer = world.send(Token::Writer, Method::POST, "/apps/demo/users/u2/sessions", body).await;
+    let answer = world.send(TestToken::Writer, Method::POST, "/apps/demo/users/u2/sessions", body).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     let session = world.store.sessions.get_session(&key("u2", "s-new"), &GetSessionConfig::default()).await;
     let state = session.unwrap().unwrap().state().to_map();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use axum::http::Method;
 use regex::Regex;
 
-use super::{Answer, Token, World};
+use super::{ReachServer, TestToken, TextAnswer};
 
 /// A route for the data of one user. With this query and this body, the owner is served.
 #[derive(Clone, Copy, Debug)]
@@ -309,7 +309,7 @@ impl Owned {
 
     /// Returns whether this is the answer to a caller with access. The server has no memory service, and the answer
     /// says so.
-    pub(super) fn is_done(&self, answer: &Answer) -> bool {
+    pub(super) fn is_done(&self, answer: &TextAnswer) -> bool {
         if self.route.ends_with("/memory") {
             return answer.status == 400 && answer.text.contains("Memory service is not configured.");
         }
@@ -322,7 +322,7 @@ impl Owned {
 }
 
 /// Returns the methods and paths of the router. Its `Debug` text is a table of both.
-fn of_router(world: &World) -> BTreeSet<(String, String)> {
+fn of_router(world: &ReachServer) -> BTreeSet<(String, String)> {
     let text = format!("{:?}", world.router);
     // After this mark come the handlers for requests without a route.
     let (text, _) = text.split_once("fallback_router: PathRouter").unwrap();
@@ -358,8 +358,8 @@ fn is_short(route: &str) -> bool {
 
 #[tokio::test]
 async fn every_route_for_programs_is_in_the_document_and_no_other() {
-    let world = World::new().await;
-    let document = world.send(Token::All, Method::GET, "/openapi.json", "").await.json();
+    let world = ReachServer::new().await;
+    let document = world.send(TestToken::All, Method::GET, "/openapi.json", "").await.json();
     let mut documented = BTreeSet::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         for method in item.as_object().unwrap().keys() {
@@ -404,7 +404,7 @@ async fn every_route_there_is_is_tried() {
     tried.extend(alike);
     let set: BTreeSet<_> = tried.iter().cloned().collect();
     assert_eq!(set.len(), tried.len(), "an entry is there twice");
-    let there = of_router(&World::new().await);
+    let there = of_router(&ReachServer::new().await);
     assert!(there.len() > 20, "the router does not tell its routes any more: {there:?}");
     let missing: Vec<_> = there.difference(&set).collect();
     assert!(missing.is_empty(), "say in OWNED or COMMON who may use these routes: {missing:?}");

@@ -8,7 +8,7 @@ use axum::http::Method;
 use scratchbook::{AppendOptions, Event, StateDelta, Store, connect};
 
 use super::routes::{OWNED, Owned};
-use super::{Token, World, key};
+use super::{ReachServer, TestToken, key};
 
 /// The largest ratio that two low deciles may have. A decile depends less on other programs than a median does.
 const RATIO: f64 = 1.3;
@@ -29,7 +29,7 @@ fn requests() -> usize {
 }
 
 /// Returns the low deciles of the times of requests that are sent in turns, each turn in another order.
-async fn deciles(world: &World, route: &Owned, uris: &[(String, String)]) -> Vec<Duration> {
+async fn deciles(world: &ReachServer, route: &Owned, uris: &[(String, String)]) -> Vec<Duration> {
     let method: Method = route.method.parse().unwrap();
     let requests = requests();
     let mut times = vec![Vec::with_capacity(requests); uris.len()];
@@ -38,7 +38,7 @@ async fn deciles(world: &World, route: &Owned, uris: &[(String, String)]) -> Vec
             let place = (turn + place) % uris.len();
             let (uri, body) = &uris[place];
             let begun = Instant::now();
-            let answer = world.send(Token::U1, method.clone(), uri, body).await;
+            let answer = world.send(TestToken::U1, method.clone(), uri, body).await;
             times[place].push(begun.elapsed());
             assert_eq!(answer.status, 404, "{route:?}: {answer:?}");
         }
@@ -47,7 +47,7 @@ async fn deciles(world: &World, route: &Owned, uris: &[(String, String)]) -> Vec
     times.iter_mut().map(decile).collect()
 }
 
-async fn measure(world: &World, wanted: impl Fn(&Owned) -> bool) {
+async fn measure(world: &ReachServer, wanted: impl Fn(&Owned) -> bool) {
     for route in OWNED.iter().filter(|route| wanted(route)) {
         let at = |user: &str, session: &str| (route.uri("demo", user, session), route.body(user, session));
         let mut uris = vec![at("u2", "s-2"), at("u2", "s-9"), at("n0", "s-2")];
@@ -71,7 +71,7 @@ async fn measure(world: &World, wanted: impl Fn(&Owned) -> bool) {
 
 #[tokio::test]
 async fn what_is_out_of_reach_takes_as_long_as_what_is_missing() {
-    let world = World::new().await;
+    let world = ReachServer::new().await;
     long_session(&world.store).await;
     measure(&world, |_| true).await;
 }
@@ -80,7 +80,7 @@ async fn what_is_out_of_reach_takes_as_long_as_what_is_missing() {
 async fn what_is_out_of_reach_takes_as_long_as_what_is_missing_in_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let uri = format!("sqlite://{}?synchronous=normal", folder.path().join("agents.db").display());
-    let world = World::over(connect(&uri).await.unwrap()).await;
+    let world = ReachServer::over(connect(&uri).await.unwrap()).await;
     long_session(&world.store).await;
     measure(&world, |route| route.route.ends_with("/sessions/{session}") || route.route.contains("artifacts")).await;
 }

@@ -3,7 +3,7 @@
 use axum::http::Method;
 
 use super::routes::{OWNED, Owned};
-use super::{Token, World, tells};
+use super::{ReachServer, TestToken, tells};
 
 /// Returns ways to write a path so that it might be mistaken for another path.
 fn variants(uri: &str) -> Vec<String> {
@@ -68,7 +68,7 @@ const HEADERS: [(&str, &str); 10] = [
 
 #[tokio::test]
 async fn no_way_to_write_a_path_leads_to_another_user() {
-    let world = World::new().await;
+    let world = ReachServer::new().await;
     let before = world.all_of("u2").await;
     for route in OWNED {
         let uri = route.uri("demo", "u2", "s-2");
@@ -78,13 +78,13 @@ async fn no_way_to_write_a_path_leads_to_another_user() {
             if variant.parse::<axum::http::Uri>().is_err() {
                 continue;
             }
-            let answer = world.send(Token::U1, method.clone(), &variant, &route.body("u2", "s-2")).await;
+            let answer = world.send(TestToken::U1, method.clone(), &variant, &route.body("u2", "s-2")).await;
             assert!((300..500).contains(&answer.status), "{route:?} {variant}: {answer:?}");
             assert!(!tells(&answer), "{route:?} {variant}: {answer:?}");
         }
         for header in HEADERS {
             let body = route.body("u2", "s-2");
-            let answer = world.send_with(Token::U1, method.clone(), &uri, &[header], &body).await;
+            let answer = world.send_with(TestToken::U1, method.clone(), &uri, &[header], &body).await;
             assert_eq!(answer.status, 404, "{route:?} {header:?}: {answer:?}");
         }
     }
@@ -93,7 +93,7 @@ async fn no_way_to_write_a_path_leads_to_another_user() {
 
 #[tokio::test]
 async fn a_body_that_names_another_user_changes_nothing_for_them() {
-    let world = World::new().await;
+    let world = ReachServer::new().await;
     let before = world.all_of("u2").await;
     let names = r#""userId":"u2","user_id":"u2","user":"u2","appName":"demo","app_name":"demo""#;
     // The route whose body is a state is left out, since these names are keys in it.
@@ -101,7 +101,7 @@ async fn a_body_that_names_another_user_changes_nothing_for_them() {
     for route in OWNED.iter().filter(has_names).filter(|route| route.route.contains("{user}")) {
         let body = route.body("u1", "s-1").replacen('{', &format!("{{{names},"), 1).replace(",}", "}");
         let uri = route.uri("demo", "u1", "s-1");
-        let answer = world.send(Token::U1, route.method.parse().unwrap(), &uri, &body).await;
+        let answer = world.send(TestToken::U1, route.method.parse().unwrap(), &uri, &body).await;
         assert!(answer.status < 500 && !tells(&answer), "{route:?}: {answer:?}");
         assert!(!answer.text.contains(r#""userId":"u2""#), "{route:?}: {answer:?}");
     }
@@ -110,7 +110,7 @@ async fn a_body_that_names_another_user_changes_nothing_for_them() {
     {
         let body = format!(r#"{{"appName":"demo",{ids},"sessionId":"s-2","newMessage":{{"parts":[{{"text":"x"}}]}}}}"#);
         for path in ["/run", "/run_sse"] {
-            let answer = world.send(Token::U1, Method::POST, path, &body).await;
+            let answer = world.send(TestToken::U1, Method::POST, path, &body).await;
             assert!([404, 422].contains(&answer.status), "{path} {ids}: {answer:?}");
         }
     }

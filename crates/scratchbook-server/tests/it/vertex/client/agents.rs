@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 
 use super::serve;
 
-type Args = Map<String, Value>;
+type CallArgs = Map<String, Value>;
 
 /// Returns a new client, as a separate process would have it.
 async fn client(url: &str) -> VertexAiSessionService {
@@ -74,7 +74,7 @@ fn said(events: &[Event]) -> String {
 /// Returns an agent that pays after the user has agreed, and counts the payments.
 fn payer<const N: usize>(turns: [LlmResponse; N], count: &Arc<AtomicUsize>) -> LlmAgent {
     let count = Arc::clone(count);
-    let pay = FunctionTool::new("pay", "Pays.", move |args: Args, context: ToolContext| {
+    let pay = FunctionTool::new("pay", "Pays.", move |args: CallArgs, context: ToolContext| {
         count.fetch_add(1, Ordering::SeqCst);
         async move {
             context.state().set("paid", &args["amount"])?;
@@ -188,7 +188,7 @@ async fn a_tool_is_answered_later_in_another_process() {
     for resumes in [false, true] {
         let url = serve().await;
         let ask = || {
-            FunctionTool::new("ask", "Asks.", |_: Args, _: ToolContext| async { Ok(json!({"status": "pending"})) })
+            FunctionTool::new("ask", "Asks.", |_: CallArgs, _: ToolContext| async { Ok(json!({"status": "pending"})) })
                 .long_running()
         };
         let runner = async |turns: Vec<LlmResponse>| {
@@ -210,7 +210,7 @@ async fn a_run_that_was_cut_off_is_taken_up_in_another_process() {
     let (url, begun) = (serve().await, Arc::new(Notify::new()));
     let runner = async |turns: Vec<LlmResponse>, hangs: bool| {
         let begun = Arc::clone(&begun);
-        let work = FunctionTool::new("work", "Works.", move |_: Args, context: ToolContext| {
+        let work = FunctionTool::new("work", "Works.", move |_: CallArgs, context: ToolContext| {
             let begun = Arc::clone(&begun);
             async move {
                 begun.notify_one();

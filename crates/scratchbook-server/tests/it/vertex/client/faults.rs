@@ -7,15 +7,15 @@ use scratchbook::store::VertexAiSessionService;
 use scratchbook::{AppendOptions, CreateSessionConfig, ErrorKind, GetSessionConfig, SessionService};
 use serde_json::json;
 
-use super::scripted::{Answer, Script, append, error, error_with, hello, key, made, ok, session, text};
+use super::scripted::{MethodScript, ServiceAnswer, append, error, error_with, hello, key, made, ok, session, text};
 
 #[tokio::test]
 async fn busy_servers_are_asked_again() {
     let busy = [error(429, "RESOURCE_EXHAUSTED"), error(503, "UNAVAILABLE")];
-    let then = |last: Answer| [&busy[..], &[last]].concat();
+    let then = |last: ServiceAnswer| [&busy[..], &[last]].concat();
     let (get, append_to, create) = (then(ok(session())), then(ok(json!({}))), then(made()));
     let answers = [("get", &get[..]), ("append", &append_to[..]), ("create", &create[..])];
-    let (script, client) = Script::client(&answers).await;
+    let (script, client) = MethodScript::client(&answers).await;
     assert!(client.get_session(&key(), &GetSessionConfig::state_only()).await.unwrap().is_some());
     append(&client).await.unwrap();
     client.create_session("7", "alice", CreateSessionConfig::default()).await.unwrap();
@@ -30,9 +30,11 @@ async fn a_server_is_left_alone_for_as_long_as_it_asks() {
         (error_with(503, "UNAVAILABLE", detail), 700),
         (error(503, "UNAVAILABLE").retry_after("Sun, 22 Nov 2020 02:00:00 GMT"), 0),
     ] {
-        let (script, client) =
-            Script::client(&[("get", &[busy.clone(), ok(session())]), ("append", &[busy.clone(), ok(json!({}))])])
-                .await;
+        let (script, client) = MethodScript::client(&[
+            ("get", &[busy.clone(), ok(session())]),
+            ("append", &[busy.clone(), ok(json!({}))]),
+        ])
+        .await;
         let begun = Instant::now();
         client.get_session(&key(), &GetSessionConfig::state_only()).await.unwrap();
         append(&client).await.unwrap();
@@ -46,7 +48,7 @@ async fn a_server_is_left_alone_for_as_long_as_it_asks() {
 #[tokio::test]
 async fn who_asks_for_more_time_than_there_is_is_not_asked_again() {
     let busy = error(429, "RESOURCE_EXHAUSTED").retry_after("60");
-    let (script, client) = Script::client(&[("get", &[busy])]).await;
+    let (script, client) = MethodScript::client(&[("get", &[busy])]).await;
     let begun = Instant::now();
     let error = client.get_session(&key(), &GetSessionConfig::state_only()).await.unwrap_err();
     assert_eq!((error.kind(), script.asked("get").len()), (ErrorKind::ResourceExhausted, 1));
@@ -65,7 +67,7 @@ async fn an_append_of_unknown_outcome_is_sent_once() {
         (text(200, "no JSON"), ErrorKind::DataCorrupted),
     ] {
         let (script, client) =
-            Script::client(&[("get", &[ok(session())]), ("append", std::slice::from_ref(&answer))]).await;
+            MethodScript::client(&[("get", &[ok(session())]), ("append", std::slice::from_ref(&answer))]).await;
         let error = append(&client).await.unwrap_err();
         assert_eq!((error.kind(), script.asked("append").len()), (kind, 1), "{answer:?}: {error}");
         assert!(error.to_string().contains("not known whether it was done"), "{error}");
@@ -77,14 +79,14 @@ async fn an_append_of_unknown_outcome_is_sent_once() {
 #[tokio::test]
 async fn a_read_is_tried_again_whatever_became_of_it() {
     let answers = [error(500, "INTERNAL"), ok(session()).after(900), text(502, "bad gateway"), ok(session())];
-    let (script, client) = Script::client(&[("get", &answers)]).await;
+    let (script, client) = MethodScript::client(&[("get", &answers)]).await;
     assert!(client.get_session(&key(), &GetSessionConfig::state_only()).await.unwrap().is_some());
     assert_eq!(script.asked("get").len(), 4);
 }
 
 #[tokio::test]
 async fn patience_ends() {
-    let (script, options) = Script::serve(&[("get", &[error(503, "UNAVAILABLE")])]).await;
+    let (script, options) = MethodScript::serve(&[("get", &[error(503, "UNAVAILABLE")])]).await;
     let options = options.with_retry_timeout(Duration::from_millis(600));
     let client = VertexAiSessionService::open(options).await.unwrap();
     let (begun, refused) = (Instant::now(), client.get_session(&key(), &GetSessionConfig::state_only()).await);
@@ -94,7 +96,7 @@ async fn patience_ends() {
 
 #[tokio::test]
 async fn nobody_there_is_unavailable_and_nothing_was_done() {
-    let (_, options) = Script::serve(&[]).await;
+    let (_, options) = MethodScript::serve(&[]).await;
     let options = options.with_endpoint("http://127.0.0.1:9").with_retry_timeout(Duration::ZERO);
     let client = VertexAiSessionService::open(options).await.unwrap();
     let error = client.create_session("7", "alice", CreateSessionConfig::default()).await.unwrap_err();
@@ -114,12 +116,12 @@ async fn a_status_is_a_kind() {
         (413, "INVALID_ARGUMENT", ErrorKind::PayloadTooLarge),
         (501, "UNIMPLEMENTED", ErrorKind::Unsupported),
     ] {
-        let (script, client) = Script::client(&[("list", &[error(code, status)])]).await;
+        let (script, client) = MethodScript::client(&[("list", &[error(code, status)])]).await;
         let error = client.list_sessions("7", &ListSessionsConfig::default()).await.unwrap_err();
         assert_eq!((error.kind(), script.asked("list").len()), (kind, 1), "{error}");
         assert!(error.to_string().contains("said by the server"), "{error}");
     }
-    let (_, client) = Script::client(&[("list", &[text(403, "<html>a wall that says S3CRET</html>")])]).await;
+    let (_, client) = MethodScript::client(&[("list", &[text(403, "<html>a wall that says S3CRET</html>")])]).await;
     let error = client.list_sessions("7", &ListSessionsConfig::default()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::PermissionDenied);
     assert!(!format!("{error:?}").contains("S3CRET"), "{error:?}");
@@ -129,7 +131,7 @@ async fn a_status_is_a_kind() {
 async fn what_is_not_there_is_none() {
     let missing = error(404, "NOT_FOUND");
     let answers: Vec<_> = ["get", "events", "append"].map(|method| (method, std::slice::from_ref(&missing))).into();
-    let (script, client) = Script::client(&answers).await;
+    let (script, client) = MethodScript::client(&answers).await;
     assert!(client.get_session(&key(), &GetSessionConfig::default()).await.unwrap().is_none());
     assert_eq!(client.locate_session("7", "s").await.unwrap(), None);
     client.delete_session(&key()).await.unwrap();
@@ -137,14 +139,14 @@ async fn what_is_not_there_is_none() {
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(error.to_string().contains("7/alice/s") && script.asked("append").is_empty(), "{error}");
     // An error page of a proxy is not an answer of the API.
-    let (_, client) = Script::client(&[("get", &[text(404, "no such page")])]).await;
+    let (_, client) = MethodScript::client(&[("get", &[text(404, "no such page")])]).await;
     let error = client.get_session(&key(), &GetSessionConfig::state_only()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
 }
 
 #[tokio::test]
 async fn what_could_not_be_read_again_is_not_sent() {
-    let (script, client) = Script::client(&[("get", &[ok(session())]), ("append", &[ok(json!({}))])]).await;
+    let (script, client) = MethodScript::client(&[("get", &[ok(session())]), ("append", &[ok(json!({}))])]).await;
     let mut versions = hello();
     versions.actions.artifact_delta.insert("f".to_owned(), 1 << 31);
     let mut grounding = hello();

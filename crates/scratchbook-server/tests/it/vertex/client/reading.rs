@@ -3,12 +3,12 @@
 use scratchbook::{ErrorKind, GetSessionConfig, SessionKey, SessionService};
 use serde_json::{Value, json};
 
-use super::scripted::{NAME, Script, event, key, ok, session, text};
+use super::scripted::{MethodScript, NAME, event, key, ok, session, text};
 
 #[tokio::test]
 async fn recent_events_are_not_looked_for_further_back() {
     let newest = ok(json!({"sessionEvents": [event(9), event(8)], "nextPageToken": "more"}));
-    let (script, client) = Script::client(&[("get", &[ok(session())]), ("events", &[newest])]).await;
+    let (script, client) = MethodScript::client(&[("get", &[ok(session())]), ("events", &[newest])]).await;
     let config = GetSessionConfig::default().with_num_recent_events(2).with_after_timestamp(1_767_225_601.5);
     let read = client.get_session(&key(), &config).await.unwrap().unwrap();
     assert_eq!(read.events().iter().map(|event| event.id.as_str()).collect::<Vec<_>>(), ["e8", "e9"]);
@@ -23,13 +23,13 @@ async fn recent_events_are_not_looked_for_further_back() {
 async fn an_empty_page_may_be_followed_by_another() {
     let page = |events: &[Value], token: &str| ok(json!({"sessionEvents": events, "nextPageToken": token}));
     let pages = [page(&[], "1"), page(&[event(1)], "2"), page(&[], "3"), ok(json!({"sessionEvents": [event(2)]}))];
-    let (script, client) = Script::client(&[("get", &[ok(session())]), ("events", &pages)]).await;
+    let (script, client) = MethodScript::client(&[("get", &[ok(session())]), ("events", &pages)]).await;
     let read = client.get_session(&key(), &GetSessionConfig::default()).await.unwrap().unwrap();
     assert_eq!(read.events().iter().map(|event| event.seq).collect::<Vec<_>>(), [Some(1), Some(2)]);
     assert_eq!((read.seq(), script.asked("events").len()), (2, 4));
     let (ones, two) = ([page(&[], "1")], [page(&[], "1"), page(&[], "2"), page(&[], "1")]);
     for endless in [&ones[..], &two[..]] {
-        let (_, client) = Script::client(&[("get", &[ok(session())]), ("events", endless)]).await;
+        let (_, client) = MethodScript::client(&[("get", &[ok(session())]), ("events", endless)]).await;
         let error = client.get_session(&key(), &GetSessionConfig::default()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DataCorrupted, "{error}");
     }
@@ -52,7 +52,7 @@ async fn who_reads_by_number_is_told_the_last_number() {
         (GetSessionConfig::state_only(), &[], None),
         (config.clone().with_after_timestamp(1.0).with_num_recent_events(0), &[], None),
     ] {
-        let (_, client) = Script::client(&[("get", &[ok(session())]), ("events", &pages)]).await;
+        let (_, client) = MethodScript::client(&[("get", &[ok(session())]), ("events", &pages)]).await;
         let read = client.get_session(&key(), &config).await.unwrap().unwrap();
         let found: Vec<_> = read.events().iter().map(|event| event.seq.unwrap()).collect();
         assert_eq!((&found[..], read.known_seq()), (numbers, last), "{config:?}");
@@ -65,14 +65,14 @@ async fn an_event_that_is_there_twice_is_one() {
     let mut other = event(3);
     other["rawEvent"]["id"] = json!("e1");
     let list = json!({"sessionEvents": [event(1), event(1), event(2), event(1), other]});
-    let (_, client) = Script::client(&[("get", &[ok(session())]), ("events", &[ok(list)])]).await;
+    let (_, client) = MethodScript::client(&[("get", &[ok(session())]), ("events", &[ok(list)])]).await;
     let read = client.get_session(&key(), &GetSessionConfig::default()).await.unwrap().unwrap();
     let found: Vec<_> = read.events().iter().map(|event| (event.seq.unwrap(), event.id.as_str())).collect();
     // The last event has another time, so it is not the same event.
     assert_eq!((found, read.seq()), (vec![(1, "e1"), (2, "e2"), (3, "e1")], 3));
     let newest = ok(json!({"sessionEvents": [event(2), event(2)], "nextPageToken": "1"}));
     let older = ok(json!({"sessionEvents": [event(1)], "nextPageToken": "2"}));
-    let (_, client) = Script::client(&[("get", &[ok(session())]), ("events", &[newest, older])]).await;
+    let (_, client) = MethodScript::client(&[("get", &[ok(session())]), ("events", &[newest, older])]).await;
     let config = GetSessionConfig::default().with_num_recent_events(2);
     let read = client.get_session(&key(), &config).await.unwrap().unwrap();
     assert_eq!(read.events().iter().map(|event| event.id.as_str()).collect::<Vec<_>>(), ["e1", "e2"]);
@@ -82,7 +82,7 @@ async fn an_event_that_is_there_twice_is_one() {
 async fn what_is_wrong_with_anothers_events_is_not_told() {
     let odd = json!({"name": format!("{NAME}/events/1"), "author": "agent"});
     let answers: [(_, &[_]); 2] = [("get", &[ok(session())]), ("events", &[ok(json!({"sessionEvents": [odd]}))])];
-    let (_, client) = Script::client(&answers).await;
+    let (_, client) = MethodScript::client(&answers).await;
     let bobs = SessionKey::new("7", "bob", "s").unwrap();
     assert!(client.get_session(&bobs, &GetSessionConfig::default()).await.unwrap().is_none());
     assert!(client.get_session(&key(), &GetSessionConfig::default()).await.is_err());
@@ -100,7 +100,7 @@ async fn what_cannot_be_read_is_named_and_not_quoted() {
         (ok(json!({"sessionEvents": "S3CRET"})), "list the events"),
         (text(200, "{\"sessionEvents\": [\"S3CRET"), "list the events"),
     ] {
-        let (_, client) = Script::client(&[("get", &[ok(session())]), ("events", &[answer])]).await;
+        let (_, client) = MethodScript::client(&[("get", &[ok(session())]), ("events", &[answer])]).await;
         let error = client.get_session(&key(), &GetSessionConfig::default()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DataCorrupted, "{error}");
         assert!(error.to_string().contains(named) && !format!("{error:?}").contains("S3CRET"), "{error:?}");
@@ -113,7 +113,7 @@ async fn an_event_without_a_whole_one_is_read_from_its_fields() {
         "timestamp": "2026-01-01T00:00:01Z", "content": {"role": "model", "parts": [{"text": "hi"}]},
         "actions": {"stateDelta": {"n": 1}, "transferAgent": "other"}, "eventMetadata": {"turnComplete": true}});
     let answers: [(_, &[_]); 2] = [("get", &[ok(session())]), ("events", &[ok(json!({"sessionEvents": [said]}))])];
-    let (_, client) = Script::client(&answers).await;
+    let (_, client) = MethodScript::client(&answers).await;
     let read = client.get_session(&key(), &GetSessionConfig::default()).await.unwrap().unwrap();
     let event = read.events().get(0).unwrap();
     assert_eq!((event.id.as_str(), event.turn_complete), ("77", Some(true)));
@@ -144,7 +144,7 @@ async fn what_a_newer_server_says_is_no_hindrance() {
             place(&mut newer, &at);
             place(&mut of, "");
             let list = ok(json!({"sessionEvents": [newer], "futureField": 1}));
-            let (_, client) = Script::client(&[("get", &[ok(of)]), ("events", &[list])]).await;
+            let (_, client) = MethodScript::client(&[("get", &[ok(of)]), ("events", &[list])]).await;
             let read = client.get_session(&key(), &GetSessionConfig::default()).await.unwrap().unwrap();
             let event = read.events().get(0).unwrap();
             assert_eq!((event.id.as_str(), event.turn_complete), ("77", Some(true)), "{at}");
@@ -160,7 +160,7 @@ async fn whole_floats_are_integers_where_those_are_meant() {
     of["sessionState"] = json!({"user:high_score": 7.0, "list": [1.0, 2.5]});
     said["rawEvent"]["actions"] = json!({"artifactDelta": {"f": 2.0}});
     let answers: [(_, &[_]); 2] = [("get", &[ok(of)]), ("events", &[ok(json!({"sessionEvents": [said]}))])];
-    let (_, client) = Script::client(&answers).await;
+    let (_, client) = MethodScript::client(&answers).await;
     let read = client.get_session(&key(), &GetSessionConfig::default()).await.unwrap().unwrap();
     assert_eq!(read.state().get_as::<u64>("user:high_score").unwrap(), Some(7));
     assert_eq!(read.state().get_as::<(u8, f64)>("list").unwrap(), Some((1, 2.5)));
@@ -175,7 +175,7 @@ async fn removed_and_temporary_keys_are_not_shown() {
     event["actions"] = json!({"stateDelta": {"a": 1, "temp:t": 1}});
     event["rawEvent"]["actions"] = event["actions"].clone();
     let answers: [(_, &[_]); 2] = [("get", &[ok(shown)]), ("events", &[ok(json!({"sessionEvents": [event]}))])];
-    let (_, client) = Script::client(&answers).await;
+    let (_, client) = MethodScript::client(&answers).await;
     let read = client.get_session(&key(), &GetSessionConfig::default()).await.unwrap().unwrap();
     assert_eq!(read.state().to_map(), *json!({"a": 1}).as_object().unwrap());
     assert_eq!(json!(read.events().get(0).unwrap().actions.state_delta), json!({"a": 1}));

@@ -17,30 +17,30 @@ use tokio::net::TcpListener;
 
 /// An answer: its status and its text, how long it takes, and its header `Retry-After`.
 #[derive(Clone, Debug)]
-pub(super) struct Answer(u16, String, Duration, Option<&'static str>);
+pub(super) struct ServiceAnswer(u16, String, Duration, Option<&'static str>);
 
 /// Returns an answer with JSON.
-pub(super) fn ok(body: Value) -> Answer {
+pub(super) fn ok(body: Value) -> ServiceAnswer {
     text(200, &body.to_string())
 }
 
 /// Returns an error in Google's form.
-pub(super) fn error(code: u16, status: &str) -> Answer {
+pub(super) fn error(code: u16, status: &str) -> ServiceAnswer {
     error_with(code, status, json!([]))
 }
 
 /// Returns an error in Google's form, with details.
-pub(super) fn error_with(code: u16, status: &str, details: Value) -> Answer {
+pub(super) fn error_with(code: u16, status: &str, details: Value) -> ServiceAnswer {
     let body = json!({"code": code, "message": "said by the server.", "status": status, "details": details});
     text(code, &json!({"error": body}).to_string())
 }
 
 /// Returns an answer with any text.
-pub(super) fn text(code: u16, text: &str) -> Answer {
-    Answer(code, text.to_owned(), Duration::ZERO, None)
+pub(super) fn text(code: u16, text: &str) -> ServiceAnswer {
+    ServiceAnswer(code, text.to_owned(), Duration::ZERO, None)
 }
 
-impl Answer {
+impl ServiceAnswer {
     pub(super) fn after(self, millis: u64) -> Self {
         Self(self.0, self.1, Duration::from_millis(millis), self.3)
     }
@@ -52,7 +52,7 @@ impl Answer {
 
 /// A received request: the path with its query, the `Authorization` header, and the body.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct ReceivedRequest {
     pub(super) path: String,
     pub(super) authorization: Option<String>,
     pub(super) body: Value,
@@ -60,14 +60,14 @@ pub(super) struct Asked {
 
 /// The answers to each method, of which the last is repeated, and the received requests.
 #[derive(Debug, Default)]
-pub(super) struct Script {
-    answers: Mutex<HashMap<&'static str, VecDeque<Answer>>>,
-    asked: Mutex<Vec<(&'static str, Asked)>>,
+pub(super) struct MethodScript {
+    answers: Mutex<HashMap<&'static str, VecDeque<ServiceAnswer>>>,
+    asked: Mutex<Vec<(&'static str, ReceivedRequest)>>,
 }
 
-impl Script {
+impl MethodScript {
     /// Starts the server, and returns it with the options of a client that has short timeouts.
-    pub(super) async fn serve(answers: &[(&'static str, &[Answer])]) -> (Arc<Self>, VertexAiOptions) {
+    pub(super) async fn serve(answers: &[(&'static str, &[ServiceAnswer])]) -> (Arc<Self>, VertexAiOptions) {
         let answers = answers.iter().map(|(method, answers)| (*method, answers.iter().cloned().collect())).collect();
         let script = Arc::new(Self { answers: Mutex::new(answers), asked: Mutex::default() });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -81,12 +81,12 @@ impl Script {
         (script, options.with_retry_timeout(millis(2000)).with_create_timeout(millis(3000)))
     }
 
-    pub(super) async fn client(answers: &[(&'static str, &[Answer])]) -> (Arc<Self>, VertexAiSessionService) {
+    pub(super) async fn client(answers: &[(&'static str, &[ServiceAnswer])]) -> (Arc<Self>, VertexAiSessionService) {
         let (script, options) = Self::serve(answers).await;
         (script, VertexAiSessionService::open(options).await.unwrap())
     }
 
-    pub(super) fn asked(&self, method: &str) -> Vec<Asked> {
+    pub(super) fn asked(&self, method: &str) -> Vec<ReceivedRequest> {
         self.asked.lock().unwrap().iter().filter(|(of, _)| *of == method).map(|(_, asked)| asked.clone()).collect()
     }
 }
@@ -105,7 +105,7 @@ fn method_of(method: &Method, path: &str) -> &'static str {
 }
 
 async fn answer(
-    State(script): State<Arc<Script>>,
+    State(script): State<Arc<MethodScript>>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
@@ -114,13 +114,13 @@ async fn answer(
     let method = method_of(&method, uri.path());
     let authorization = headers.get("authorization").map(|value| value.to_str().unwrap().to_owned());
     let body = serde_json::from_slice(&body).unwrap_or_default();
-    script.asked.lock().unwrap().push((method, Asked { path: uri.to_string(), authorization, body }));
+    script.asked.lock().unwrap().push((method, ReceivedRequest { path: uri.to_string(), authorization, body }));
     let answer = {
         let mut answers = script.answers.lock().unwrap();
         let answers = answers.get_mut(method).unwrap_or_else(|| panic!("nobody was to ask: {method} {uri}"));
         if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() }
     };
-    let Answer(status, text, span, retry_after) = answer.unwrap();
+    let ServiceAnswer(status, text, span, retry_after) = answer.unwrap();
     tokio::time::sleep(span).await;
     let status = StatusCode::from_u16(status).unwrap();
     let mut response = (status, [("content-type", "application/json")], text).into_response();
@@ -146,7 +146,7 @@ pub(super) fn event(n: u32) -> Value {
 }
 
 /// Returns the operation that created the session.
-pub(super) fn made() -> Answer {
+pub(super) fn made() -> ServiceAnswer {
     ok(json!({"name": format!("{NAME}/operations/1"), "done": true,
         "response": with_type(session())}))
 }

@@ -17,7 +17,7 @@ use scratchbook_server::Server;
 use serde_json::json;
 use tower::ServiceExt;
 
-use super::scripted::{NAME, Script, append, error, event, hello, key, ok, session, text};
+use super::scripted::{MethodScript, NAME, append, error, event, hello, key, ok, session, text};
 
 #[tokio::test]
 async fn a_server_that_answers_is_ready() {
@@ -27,7 +27,8 @@ async fn a_server_that_answers_is_ready() {
         (error(403, "PERMISSION_DENIED"), 503),
         (text(500, "broken"), 503),
     ] {
-        let (script, client) = Script::client(&[("get", &[answer]), ("events", &[error(404, "NOT_FOUND")])]).await;
+        let (script, client) =
+            MethodScript::client(&[("get", &[answer]), ("events", &[error(404, "NOT_FOUND")])]).await;
         let api = Server::builder(Store::new(Arc::new(client))).build().unwrap().router();
         let request = Request::get("/health/ready").body(Body::empty()).unwrap();
         assert_eq!(api.oneshot(request).await.unwrap().status(), status);
@@ -39,8 +40,8 @@ async fn a_server_that_answers_is_ready() {
 #[tokio::test]
 async fn a_token_that_does_not_come_is_not_waited_for() {
     #[derive(Debug)]
-    struct Never;
-    impl CredentialsProvider for Never {
+    struct NeverAnswers;
+    impl CredentialsProvider for NeverAnswers {
         async fn headers(&self, _: Extensions) -> Result<CacheableResource<HeaderMap>, CredentialsError> {
             pending().await
         }
@@ -49,8 +50,8 @@ async fn a_token_that_does_not_come_is_not_waited_for() {
             pending().await
         }
     }
-    let (script, options) = Script::serve(&[("get", &[ok(session())])]).await;
-    let credentials = VertexAiCredentials::Google(Credentials::from(Never));
+    let (script, options) = MethodScript::serve(&[("get", &[ok(session())])]).await;
+    let credentials = VertexAiCredentials::Google(Credentials::from(NeverAnswers));
     let options = options.with_credentials(credentials).with_retry_timeout(Duration::ZERO);
     let begun = Instant::now();
     let client = VertexAiSessionService::open(options).await.unwrap();
@@ -77,7 +78,7 @@ fn at_once<T>(future: impl Future<Output = T>) -> T {
 
 #[tokio::test]
 async fn a_token_is_sent_where_there_is_one() {
-    let (script, options) = Script::serve(&[("get", &[ok(session())])]).await;
+    let (script, options) = MethodScript::serve(&[("get", &[ok(session())])]).await;
     let config = GetSessionConfig::state_only();
     let nobody = VertexAiSessionService::open(options.clone()).await.unwrap();
     nobody.get_session(&key(), &config).await.unwrap();
@@ -93,7 +94,7 @@ async fn a_token_is_sent_where_there_is_one() {
 
 #[tokio::test]
 async fn one_engine_may_be_for_all_apps() {
-    let (script, options) = Script::serve(&[("get", &[ok(session())])]).await;
+    let (script, options) = MethodScript::serve(&[("get", &[ok(session())])]).await;
     let client = VertexAiSessionService::open(options.with_reasoning_engine("7")).await.unwrap();
     let key = SessionKey::new("any app", "alice", "s").unwrap();
     let read = client.get_session(&key, &GetSessionConfig::state_only()).await.unwrap().unwrap();
@@ -104,7 +105,7 @@ async fn one_engine_may_be_for_all_apps() {
 #[tokio::test]
 async fn anothers_session_is_as_good_as_none() {
     let answers: [(_, &[_]); 2] = [("get", &[ok(session())]), ("events", &[ok(json!({"sessionEvents": [event(1)]}))])];
-    let (script, client) = Script::client(&answers).await;
+    let (script, client) = MethodScript::client(&answers).await;
     let bobs = SessionKey::new("7", "bob", "s").unwrap();
     assert!(client.get_session(&bobs, &GetSessionConfig::default()).await.unwrap().is_none());
     client.delete_session(&bobs).await.unwrap();
@@ -118,7 +119,7 @@ async fn anothers_session_is_as_good_as_none() {
 
 #[tokio::test]
 async fn whose_a_session_is_is_asked_once_for_many_appends() {
-    let (script, client) = Script::client(&[("get", &[ok(session())]), ("append", &[ok(json!({}))])]).await;
+    let (script, client) = MethodScript::client(&[("get", &[ok(session())]), ("append", &[ok(json!({}))])]).await;
     for _ in 0..3 {
         append(&client).await.unwrap();
     }
@@ -138,7 +139,7 @@ async fn whose_a_session_is_is_asked_once_for_many_appends() {
 async fn a_session_that_was_read_while_it_was_deleted_is_not_known_any_more() {
     let deleted = ok(json!({"name": format!("{NAME}/operations/1"), "done": true})).after(300);
     let answers: [(_, &[_]); 3] = [("get", &[ok(session())]), ("delete", &[deleted]), ("append", &[ok(json!({}))])];
-    let (script, client) = Script::client(&answers).await;
+    let (script, client) = MethodScript::client(&answers).await;
     let read = async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         client.get_session(&key(), &GetSessionConfig::state_only()).await.unwrap()
