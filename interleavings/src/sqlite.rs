@@ -27,7 +27,7 @@ use shuttle::future::block_on;
 use shuttle::thread;
 
 use crate::sync::{Arc, perhaps, perhaps_dropped};
-use error::{Failure, Fallible};
+use error::{Fallible, StoreFailure};
 use group::{GroupWriter, WriteGroup};
 use queue::Next;
 use transaction::{Commits, Tx};

@@ -93,7 +93,7 @@ impl Tests {
     }
 
     /// Returns a job for each program that has timed tests to run, given the names of each program's timed tests.
-    fn timed(&self, listed: &[Vec<String>]) -> Vec<Job> {
+    fn timed(&self, listed: &[Vec<String>]) -> Vec<TestJob> {
         let programs = self.programs.iter().zip(listed);
         let jobs = programs.map(|(test, names)| (test, selected(names, test.word, &self.skip)));
         jobs.filter(|(_, names)| !names.is_empty()).map(|(test, names)| timed(test, &names)).collect()
