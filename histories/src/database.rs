@@ -11,6 +11,7 @@ use tempfile::TempDir;
 
 use crate::disk::SmallDisk;
 use crate::faults::Error;
+use crate::history::Notes;
 use crate::servers::until_started;
 
 /// How long a load balancer needs to notice that a node of a cluster is dead.
@@ -49,10 +50,21 @@ pub enum Database {
 pub(crate) enum Loss {
     /// The leader is killed.
     Killed,
-    /// The leader stops running for longer than its lease lasts, and then continues.
+    /// The leader's whole node stops running for longer than its lease lasts, and then continues.
     Frozen,
     /// The leader does not reach the server that stores its lease.
     CutOff,
+}
+
+impl Loss {
+    /// Returns the name of the fault.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Killed => "leader killed",
+            Self::Frozen => "leader frozen",
+            Self::CutOff => "leader cut off",
+        }
+    }
 }
 
 impl Database {
@@ -177,8 +189,8 @@ impl Database {
     }
 
     /// Lets the leader of a cluster fail. Heals it when another leader is elected and has taken writes for some time.
-    /// Returns whether there was a leader.
-    pub(crate) fn lose_leader(&mut self, loss: Loss, time: Duration) -> Result<bool, Error> {
+    /// Returns whether there was a leader. Notes which nodes lead.
+    pub(crate) fn lose_leader(&mut self, loss: Loss, time: Duration, notes: &mut Notes) -> Result<bool, Error> {
         let Self::Patroni(cluster) = self else { return Ok(false) };
         let Some(leader) = cluster.leader() else { return Ok(false) };
         match loss {
@@ -186,17 +198,34 @@ impl Database {
             Loss::Frozen => cluster.freeze(leader)?,
             Loss::CutOff => cluster.cut_off(leader),
         }
+        notes.add(loss.name(), format!("node {leader}"));
         // If no other node has everything that was acknowledged, no leader is elected until the old leader is back.
-        if cluster.wait_for_other_leader(leader).is_ok() {
+        if let Ok(other) = cluster.wait_for_other_leader(leader) {
+            notes.add("leader elected", format!("node {other}"));
             sleep(time);
         }
+        notes.add("leader comes back", format!("node {leader}"));
         match loss {
             Loss::Killed => cluster.rejoin(leader)?,
             Loss::Frozen => cluster.thaw(leader)?,
             Loss::CutOff => cluster.reconnect(leader),
         }
-        cluster.wait_until_whole()?;
+        // If this is the one that came back, it has taken the lease from the one that was elected.
+        let last = cluster.wait_until_whole()?;
+        notes.add("leader of the whole cluster", format!("node {last}"));
         Ok(true)
+    }
+
+    /// Copies the logs of the nodes of a cluster to a folder. Does nothing for other databases.
+    pub(crate) fn keep_logs(&self, folder: &Path) -> Result<(), Error> {
+        let Self::Patroni(cluster) = self else { return Ok(()) };
+        Ok(cluster.keep_logs(folder)?)
+    }
+
+    /// Returns which program, in which version, decides which node leads.
+    pub(crate) fn elected_by(&self) -> Option<&str> {
+        let Self::Patroni(cluster) = self else { return None };
+        Some(cluster.version())
     }
 
     /// Fills the disk for some time. Does nothing without a disk of its own.
