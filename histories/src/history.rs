@@ -72,7 +72,7 @@ pub struct Entry {
 }
 
 /// Something that happened to what is attacked. It is no transaction, and the checks do not see it. In the history it is
-/// an operation of the process `nemesis`, which Elle skips.
+/// an operation of the process `nemesis`, as in those of Jepsen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Note {
     #[serde(rename = "type")]
