@@ -213,6 +213,10 @@ impl Database {
         // If this is the one that came back, it has taken the lease from the one that was elected.
         let last = cluster.wait_until_whole()?;
         notes.add("leader of the whole cluster", format!("node {last}"));
+        // A leader that has taken the lease from another one may never choose a synchronous standby.
+        if cluster.wait_until_replaceable().is_err() {
+            notes.add("leader without a chosen standby", format!("node {last}"));
+        }
         Ok(true)
     }
 

@@ -25,6 +25,9 @@ const ETCD_LOG: &str = "etcd.log";
 /// How long the cluster may take to elect a leader, or a node to join.
 const PATIENCE: Duration = Duration::from_secs(180);
 
+/// How long a leader may take to choose its synchronous standby from its followers.
+const CHOICE: Duration = Duration::from_secs(30);
+
 /// A cluster whose leader may be killed, frozen and cut off.
 #[derive(Debug)]
 pub struct Patroni {
@@ -77,11 +80,13 @@ impl Patroni {
             cluster.nodes.push(node);
             cluster.run(number, &patroni)?;
             // The first one becomes the leader, and the others copy it.
-            cluster.wait_for(|cluster| (0..=number).all(|node| cluster.nodes[node].serves()).then_some(()))?;
+            cluster
+                .wait_for(PATIENCE, |cluster| (0..=number).all(|node| cluster.nodes[node].serves()).then_some(()))?;
         }
         client::psql(&postgres.join("psql"), &cluster.uri_of(0, "postgres"), &format!("CREATE DATABASE {NAME}"))?;
         // No other node can become the leader before it follows this one.
         cluster.wait_until_whole()?;
+        cluster.wait_until_replaceable()?;
         Ok(cluster)
     }
 
@@ -182,21 +187,32 @@ impl Patroni {
     ///
     /// No leader is elected. The message has the logs.
     pub fn wait_for_other_leader(&self, than: usize) -> Result<usize> {
-        self.wait_for(|cluster| (0..NODES).find(|node| *node != than && cluster.nodes[*node].answers("/primary")))
+        self.wait_for(PATIENCE, |cluster| {
+            (0..NODES).find(|node| *node != than && cluster.nodes[*node].answers("/primary"))
+        })
     }
 
-    /// Waits until one node is the leader and all others follow it, and returns the leader. If replication is
-    /// synchronous, one of them can be elected: before the leader has chosen its synchronous standby, nobody can.
+    /// Waits until one node is the leader and all others follow it, and returns the leader.
     ///
     /// # Errors
     ///
     /// There is no leader, or a node does not follow it. The message has the logs.
     pub fn wait_until_whole(&self) -> Result<usize> {
-        self.wait_for(|cluster| {
+        self.wait_for(PATIENCE, |cluster| {
             let followers = cluster.nodes.iter().filter(|node| node.answers("/replica?lag=1MB")).count();
-            let is_safe = !cluster.is_synchronous() || cluster.nodes.iter().any(|node| node.answers("/synchronous"));
-            cluster.leader().filter(|_| followers == NODES - 1 && is_safe)
+            cluster.leader().filter(|_| followers == NODES - 1)
         })
+    }
+
+    /// Waits until a follower can be elected if the leader is lost. With synchronous replication, this is only the
+    /// follower that the leader has chosen as its synchronous standby.
+    ///
+    /// # Errors
+    ///
+    /// The leader chooses none within half a minute. The message has the logs.
+    pub fn wait_until_replaceable(&self) -> Result<()> {
+        let is_chosen = |cluster: &Self| cluster.nodes.iter().any(|node| node.answers("/synchronous"));
+        self.wait_for(CHOICE, |cluster| (!cluster.is_synchronous() || is_chosen(cluster)).then_some(()))
     }
 
     fn is_synchronous(&self) -> bool {
@@ -218,16 +234,16 @@ impl Patroni {
         node.folder.signal(name, &ids)
     }
 
-    /// Waits until there is what `find` looks for.
-    fn wait_for<T>(&self, find: impl Fn(&Self) -> Option<T>) -> Result<T> {
+    /// Waits until there is what `find` looks for, for at most the time `most`.
+    fn wait_for<T>(&self, most: Duration, find: impl Fn(&Self) -> Option<T>) -> Result<T> {
         let start = Instant::now();
         loop {
             if let Some(found) = find(self) {
                 return Ok(found);
             }
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > most {
                 let logs: Vec<_> = self.nodes.iter().map(|node| node.folder.tail(LOG)).collect();
-                return Err(Error::new(format!("not within {PATIENCE:?}:\n{}", logs.join("\n\n"))));
+                return Err(Error::new(format!("not within {most:?}:\n{}", logs.join("\n\n"))));
             }
             std::thread::sleep(Duration::from_millis(200));
         }
