@@ -52,6 +52,8 @@ pub(crate) enum Loss {
     Killed,
     /// The leader's whole node stops running for longer than its lease lasts, and then continues.
     Frozen,
+    /// The same, but the leader's PostgreSQL stops some seconds before the rest.
+    Stalled,
     /// The leader does not reach the server that stores its lease.
     CutOff,
 }
@@ -62,6 +64,7 @@ impl Loss {
         match self {
             Self::Killed => "leader killed",
             Self::Frozen => "leader frozen",
+            Self::Stalled => "leader stalled and frozen",
             Self::CutOff => "leader cut off",
         }
     }
@@ -196,6 +199,7 @@ impl Database {
         match loss {
             Loss::Killed => cluster.kill(leader)?,
             Loss::Frozen => cluster.freeze(leader)?,
+            Loss::Stalled => cluster.stall(leader)?,
             Loss::CutOff => cluster.cut_off(leader),
         }
         notes.add(loss.name(), format!("node {leader}"));
@@ -207,7 +211,7 @@ impl Database {
         notes.add("leader comes back", format!("node {leader}"));
         match loss {
             Loss::Killed => cluster.rejoin(leader)?,
-            Loss::Frozen => cluster.thaw(leader)?,
+            Loss::Frozen | Loss::Stalled => cluster.thaw(leader)?,
             Loss::CutOff => cluster.reconnect(leader),
         }
         // If this is the one that came back, it has taken the lease from the one that was elected.

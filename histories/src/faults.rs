@@ -75,7 +75,7 @@ struct Fault {
     make: fn(&mut Parts, &mut fastrand::Rng) -> Result<bool, Error>,
 }
 
-const FAULTS: [Fault; 13] = [
+const FAULTS: [Fault; 14] = [
     Fault {
         name: "server killed",
         is_possible: |parts| !parts.servers.is_empty(),
@@ -146,6 +146,11 @@ const FAULTS: [Fault; 13] = [
         name: Loss::Frozen.name(),
         is_possible: |parts| matches!(parts.database, Database::Patroni(_)),
         make: |parts, random| parts.database.lose_leader(Loss::Frozen, some_time(random), &mut parts.notes),
+    },
+    Fault {
+        name: Loss::Stalled.name(),
+        is_possible: |parts| matches!(parts.database, Database::Patroni(_)),
+        make: |parts, random| parts.database.lose_leader(Loss::Stalled, some_time(random), &mut parts.notes),
     },
     Fault {
         name: Loss::CutOff.name(),

@@ -159,6 +159,21 @@ impl Patroni {
         self.signal(node, "STOP")
     }
 
+    /// Freezes PostgreSQL of a node, as a disk does that does not answer, and the whole node five seconds later, until
+    /// [`thaw`](Self::thaw). A leader's Patroni has then read who leads, waits for PostgreSQL's answer, and renews the
+    /// lease when it continues.
+    ///
+    /// # Errors
+    ///
+    /// The operating system does not let us.
+    pub fn stall(&self, node: usize) -> Result<()> {
+        let server: Vec<_> = self.nodes[node].server().into_iter().collect();
+        self.nodes[node].folder.signal("STOP", &server)?;
+        // This is longer than `loop_wait`.
+        std::thread::sleep(Duration::from_secs(5));
+        self.freeze(node)
+    }
+
     /// Lets a frozen node run again.
     ///
     /// # Errors
