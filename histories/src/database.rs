@@ -11,6 +11,7 @@ use tempfile::TempDir;
 
 use crate::disk::SmallDisk;
 use crate::faults::FaultError;
+use crate::history::Notes;
 use crate::servers::until_started;
 
 /// How long a load balancer needs to notice that a node of a cluster is dead.
@@ -49,10 +50,24 @@ pub enum Database {
 pub(crate) enum LeaderLoss {
     /// The leader is killed.
     Killed,
-    /// The leader stops running for longer than its lease lasts, and then continues.
+    /// The leader's whole node stops running for longer than its lease lasts, and then continues.
     Frozen,
+    /// The same, but the leader's PostgreSQL stops some seconds before the rest.
+    Stalled,
     /// The leader does not reach the server that stores its lease.
     CutOff,
+}
+
+impl LeaderLoss {
+    /// Returns the name of the fault.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Killed => "leader killed",
+            Self::Frozen => "leader frozen",
+            Self::Stalled => "leader stalled and frozen",
+            Self::CutOff => "leader cut off",
+        }
+    }
 }
 
 impl Database {
@@ -177,26 +192,53 @@ impl Database {
     }
 
     /// Lets the leader of a cluster fail. Heals it when another leader is elected and has taken writes for some time.
-    /// Returns whether there was a leader.
-    pub(crate) fn lose_leader(&mut self, loss: LeaderLoss, time: Duration) -> Result<bool, FaultError> {
+    /// Returns whether there was a leader. Notes which nodes lead.
+    pub(crate) fn lose_leader(
+        &mut self,
+        loss: LeaderLoss,
+        time: Duration,
+        notes: &mut Notes,
+    ) -> Result<bool, FaultError> {
         let Self::Patroni(cluster) = self else { return Ok(false) };
         let Some(leader) = cluster.leader() else { return Ok(false) };
         match loss {
             LeaderLoss::Killed => cluster.kill(leader)?,
             LeaderLoss::Frozen => cluster.freeze(leader)?,
+            LeaderLoss::Stalled => cluster.stall(leader)?,
             LeaderLoss::CutOff => cluster.cut_off(leader),
         }
+        notes.add(loss.name(), format!("node {leader}"));
         // If no other node has everything that was acknowledged, no leader is elected until the old leader is back.
-        if cluster.wait_for_other_leader(leader).is_ok() {
+        if let Ok(other) = cluster.wait_for_other_leader(leader) {
+            notes.add("leader elected", format!("node {other}"));
             sleep(time);
         }
+        notes.add("leader comes back", format!("node {leader}"));
         match loss {
             LeaderLoss::Killed => cluster.rejoin(leader)?,
-            LeaderLoss::Frozen => cluster.thaw(leader)?,
+            LeaderLoss::Frozen | LeaderLoss::Stalled => cluster.thaw(leader)?,
             LeaderLoss::CutOff => cluster.reconnect(leader),
         }
-        cluster.wait_until_whole()?;
+        // If this is the one that came back, it has taken the lease from the one that was elected.
+        let last = cluster.wait_until_whole()?;
+        notes.add("leader of the whole cluster", format!("node {last}"));
+        // A leader that has taken the lease from another one may never choose a synchronous standby.
+        if cluster.wait_until_replaceable().is_err() {
+            notes.add("leader without a chosen standby", format!("node {last}"));
+        }
         Ok(true)
+    }
+
+    /// Copies the logs of the nodes of a cluster to a folder. Does nothing for other databases.
+    pub(crate) fn keep_logs(&self, folder: &Path) -> Result<(), FaultError> {
+        let Self::Patroni(cluster) = self else { return Ok(()) };
+        Ok(cluster.keep_logs(folder)?)
+    }
+
+    /// Returns which program, in which version, decides which node leads.
+    pub(crate) fn elected_by(&self) -> Option<&str> {
+        let Self::Patroni(cluster) = self else { return None };
+        Some(cluster.version())
     }
 
     /// Fills the disk for some time. Does nothing without a disk of its own.

@@ -84,6 +84,11 @@ impl HistoryRun {
         Ok(Self { follower: tokio::spawn(follow(Arc::clone(&shared))), shared })
     }
 
+    /// Returns the time at which the history began.
+    pub(crate) fn begun(&self) -> Instant {
+        self.shared.recorder.begun()
+    }
+
     /// Lets several workers run transactions for some time. Each worker uses one client.
     ///
     /// # Errors

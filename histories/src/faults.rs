@@ -11,6 +11,7 @@ use std::time::Duration;
 use scratchbook_test_servers::Proxy;
 
 use crate::database::{Database, LeaderLoss};
+use crate::history::Notes;
 use crate::servers::ServerProcess;
 
 /// The error if a fault could not be made or undone.
@@ -34,6 +35,8 @@ pub struct FaultTargets {
     pub proxies: Vec<Proxy>,
     /// The database.
     pub database: Database,
+    /// What happened to them.
+    pub notes: Notes,
 }
 
 /// Faults, which a separate thread makes until they are healed.
@@ -72,7 +75,7 @@ struct Fault {
     make: fn(&mut FaultTargets, &mut fastrand::Rng) -> Result<bool, FaultError>,
 }
 
-const FAULTS: [Fault; 13] = [
+const FAULTS: [Fault; 14] = [
     Fault {
         name: "server killed",
         is_possible: |parts| !parts.servers.is_empty(),
@@ -135,19 +138,24 @@ const FAULTS: [Fault; 13] = [
         make: |parts, _| parts.database.fail_over(&parts.proxies).map(|()| true),
     },
     Fault {
-        name: "leader killed",
+        name: LeaderLoss::Killed.name(),
         is_possible: |parts| matches!(parts.database, Database::Patroni(_)),
-        make: |parts, random| parts.database.lose_leader(LeaderLoss::Killed, some_time(random)),
+        make: |parts, random| parts.database.lose_leader(LeaderLoss::Killed, some_time(random), &mut parts.notes),
     },
     Fault {
-        name: "leader frozen",
+        name: LeaderLoss::Frozen.name(),
         is_possible: |parts| matches!(parts.database, Database::Patroni(_)),
-        make: |parts, random| parts.database.lose_leader(LeaderLoss::Frozen, some_time(random)),
+        make: |parts, random| parts.database.lose_leader(LeaderLoss::Frozen, some_time(random), &mut parts.notes),
     },
     Fault {
-        name: "leader cut off",
+        name: LeaderLoss::Stalled.name(),
         is_possible: |parts| matches!(parts.database, Database::Patroni(_)),
-        make: |parts, random| parts.database.lose_leader(LeaderLoss::CutOff, some_time(random)),
+        make: |parts, random| parts.database.lose_leader(LeaderLoss::Stalled, some_time(random), &mut parts.notes),
+    },
+    Fault {
+        name: LeaderLoss::CutOff.name(),
+        is_possible: |parts| matches!(parts.database, Database::Patroni(_)),
+        make: |parts, random| parts.database.lose_leader(LeaderLoss::CutOff, some_time(random), &mut parts.notes),
     },
     Fault {
         name: "node killed",
@@ -204,9 +212,11 @@ fn make(
     let possible: Vec<_> = FAULTS.iter().filter(|fault| (fault.is_possible)(&parts)).collect();
     while let Some(fault) = random.choice(&possible).filter(|_| !is_over.load(Relaxed)) {
         thread::sleep(pause.mul_f64(random.f64()));
+        parts.notes.add("fault", fault.name);
         if (fault.make)(&mut parts, &mut random)? {
             *counts.entry(fault.name).or_default() += 1;
         }
+        parts.notes.add("over", fault.name);
     }
     parts.proxies.iter().for_each(|proxy| proxy.swallow(0));
     Ok((parts, counts))

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::faults::FaultCounts;
+use crate::history::Note;
 use crate::topology::TopologyOutcome;
 
 const HEAD: &str =
@@ -52,7 +53,8 @@ impl ResultTable {
     pub fn add(&mut self, topology: &str, time: Duration, outcome: &TopologyOutcome) -> io::Result<()> {
         let report = &outcome.report;
         let (committed, refused, unknown) = (report.committed, report.refused, report.unknown);
-        let (seconds, faults, violations) = (time.as_secs(), in_words(&outcome.faults), report.violations.len());
+        let faults = in_words(&outcome.faults, &outcome.notes);
+        let (seconds, violations) = (time.as_secs(), report.violations.len());
         let row = format!("| {topology} | {seconds} | {committed} | {refused} | {unknown} | {faults} | {violations} |");
         self.done.push(topology.to_owned());
         self.write(&row)
@@ -71,22 +73,31 @@ fn name_in(row: &str) -> Option<String> {
     row.split('|').nth(1).map(|name| name.trim().to_owned())
 }
 
-fn in_words(faults: &FaultCounts) -> String {
-    let parts: Vec<_> = faults.iter().map(|(name, count)| format!("{count} {name}")).collect();
+/// Returns how many times each fault happened, and to what and when, if this was noted.
+fn in_words(faults: &FaultCounts, notes: &[Note]) -> String {
+    let part = |(name, count): (&&str, &usize)| {
+        let noted = notes.iter().filter(|note| note.what == *name);
+        let places: Vec<_> = noted.map(|note| format!("{} at {} s", note.value, note.time / 1_000_000_000)).collect();
+        if places.is_empty() { format!("{count} {name}") } else { format!("{count} {name} ({})", places.join("; ")) }
+    };
+    let parts: Vec<_> = faults.iter().map(part).collect();
     if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
     use crate::check::Report;
+    use crate::history::Notes;
 
     #[test]
     fn a_table_goes_on_where_it_stopped() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("table.md");
         let report = Report { committed: 7, violations: vec!["lost".to_owned()], ..Report::default() };
-        let outcome = TopologyOutcome { report, faults: FaultCounts::from([("server killed", 2)]) };
+        let outcome = TopologyOutcome { report, faults: FaultCounts::from([("server killed", 2)]), notes: Vec::new() };
         ResultTable::open(Some(&path)).unwrap().add("sqlite", Duration::from_secs(5), &outcome).unwrap();
         let mut table = ResultTable::open(Some(&path)).unwrap();
         assert!(table.has("sqlite") && !table.has("sqlite-4"));
@@ -94,5 +105,18 @@ mod tests {
         let rows =
             "| sqlite | 5 | 7 | 0 | 0 | 2 server killed | 1 |\n| sqlite-4 | 5 | 7 | 0 | 0 | 2 server killed | 1 |\n";
         assert_eq!(fs::read_to_string(&path).unwrap(), format!("{HEAD}\n{rows}"));
+    }
+
+    #[test]
+    fn a_fault_of_a_node_has_the_node_and_the_time() {
+        let mut notes = Notes::since(Instant::now());
+        for (what, value) in [("fault", "leader frozen"), ("leader frozen", "node 1"), ("leader frozen", "node 2")] {
+            notes.add(what, value);
+        }
+        let mut notes = notes.into_inner();
+        notes[2].time = 200_300_000_000;
+        let faults = FaultCounts::from([("leader frozen", 2), ("server killed", 1)]);
+        let words = "2 leader frozen (node 1 at 0 s; node 2 at 200 s), 1 server killed";
+        assert_eq!(in_words(&faults, &notes), words);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use scratchbook::store::connect;
 use scratchbook_test_servers::{Proxy, Replication};
@@ -12,7 +12,7 @@ use crate::client::{CallFailure, HistoryClient, HttpClient, LibraryClient, ReadE
 use crate::database::Database;
 use crate::drive::HistoryRun;
 use crate::faults::{FaultCounts, FaultError, FaultTargets, Faults};
-use crate::history::write_lines;
+use crate::history::{Note, Notes, write_lines};
 use crate::servers::ServerProcess;
 use crate::workload::Workload;
 
@@ -44,6 +44,8 @@ pub struct TopologyOutcome {
     pub report: Report,
     /// The faults.
     pub faults: FaultCounts,
+    /// When the faults happened, and to what.
+    pub notes: Vec<Note>,
 }
 
 /// The options of a run.
@@ -55,7 +57,8 @@ pub struct TopologyOptions<'a> {
     pub time: Duration,
     /// The seed of everything random except times. Two runs with one seed therefore differ.
     pub seed: u64,
-    /// Where the history is written, as JSON lines.
+    /// Where the history is written, as JSON lines. The logs of a cluster in which there was a violation are copied to a
+    /// folder beside it.
     pub history: Option<&'a Path>,
 }
 
@@ -98,19 +101,29 @@ impl Topology {
     /// The topology cannot be started, or does not come back after the faults.
     pub async fn run(self, options: &TopologyOptions<'_>) -> Result<TopologyOutcome, FaultError> {
         let database = tokio::task::spawn_blocking(self.start).await??;
-        let (clients, parts) = self.serve(database, options.program).await?;
+        let (clients, mut parts) = self.serve(database, options.program).await?;
         let workload = Workload::new(&options.seed.to_string(), 2, 2)?;
         let run = HistoryRun::begin(clients, workload).await.map_err(in_words)?;
+        parts.notes = Notes::since(run.begun());
+        if let Some(program) = parts.database.elected_by() {
+            parts.notes.add("leaders are elected", program);
+        }
         let faults = Faults::begin(parts, PAUSE, options.seed);
         let worked = run.work(WORKERS, options.time, options.seed).await;
-        let (_parts, faults) = tokio::task::spawn_blocking(|| faults.heal()).await??;
+        let (FaultTargets { notes, database, servers: _servers, proxies: _proxies }, faults) =
+            tokio::task::spawn_blocking(|| faults.heal()).await??;
+        let notes = notes.into_inner();
         let (observed, ended) = run.end().await;
         if let Some(path) = options.history {
             std::fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
-            write_lines(&observed.entries, &mut std::io::BufWriter::new(std::fs::File::create(path)?))?;
+            write_lines(&observed.entries, &notes, &mut std::io::BufWriter::new(std::fs::File::create(path)?))?;
         }
         worked.and(ended).map_err(in_words)?;
-        Ok(TopologyOutcome { report: check(&observed), faults })
+        let report = check(&observed);
+        if let Some(path) = options.history.filter(|_| !report.violations.is_empty()) {
+            database.keep_logs(&path.with_extension("logs"))?;
+        }
+        Ok(TopologyOutcome { report, faults, notes })
     }
 
     /// Starts the server processes, and returns their clients and what can fail.
@@ -142,7 +155,7 @@ impl Topology {
                 |writes| Arc::new(ReadElsewhere { writes, reads: Arc::clone(&reads) }) as Arc<dyn HistoryClient>;
             clients = clients.into_iter().map(elsewhere).collect();
         }
-        Ok((clients, FaultTargets { servers, proxies, database }))
+        Ok((clients, FaultTargets { servers, proxies, database, notes: Notes::since(Instant::now()) }))
     }
 }
 

@@ -138,12 +138,13 @@ impl Folder {
         Ok(())
     }
 
-    /// Sends a signal, such as `STOP`, to a process and all its descendants. Does nothing if they have ended.
-    pub(crate) fn signal(&self, name: &str, process: u32) -> Result<()> {
-        let status = script(&["signal", name, &process.to_string()]).stdin(Stdio::null()).status();
+    /// Sends a signal, such as `STOP`, to processes and all their descendants. Does nothing if they have ended.
+    pub(crate) fn signal(&self, name: &str, processes: &[u32]) -> Result<()> {
+        let ids = processes.iter().map(u32::to_string);
+        let status = script(&["signal", name]).args(ids).stdin(Stdio::null()).status();
         match status.map_err(|error| Error::io("kill", &error))?.success() {
             true => Ok(()),
-            false => Err(Error::new(format!("process {process} cannot be sent {name}"))),
+            false => Err(Error::new(format!("the processes {processes:?} cannot be sent {name}"))),
         }
     }
 
@@ -151,6 +152,11 @@ impl Folder {
     pub(crate) fn forget(&self, child: &Child) {
         // If the program could not register, there is no such file, and the program's exit status has shown this.
         let _ = std::fs::remove_file(self.path.join("running").join(child.id().to_string()));
+    }
+
+    /// Copies a log, which goes with this folder.
+    pub(crate) fn copy(&self, log: &str, to: &Path) -> Result<()> {
+        std::fs::copy(self.path.join(log), to).map(drop).map_err(|error| Error::io(to.display(), &error))
     }
 
     /// Returns the end of a log, for a message.

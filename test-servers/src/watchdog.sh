@@ -1,7 +1,7 @@
 # Ends servers, whatever became of the process that started them. `watch FOLDER` waits for the end of its
 # standard input, which the starting process holds open as long as it lives; then it kills what is registered in
 # FOLDER/running, by process id, and removes FOLDER. `kill PID` kills one process and everything below it. `signal NAME
-# PID` sends a signal to them.
+# PID...` sends a signal to several processes and everything below them.
 
 # The processes below $1. A parent's group is not enough: each PostgreSQL backend has a session of its own.
 below() {
@@ -33,6 +33,22 @@ tree() {
 kill_tree() {
     kill -STOP "$1" 2>/dev/null || return 0
     kill -KILL $(tree "$1") 2>/dev/null
+}
+
+# The signal reaches all of them at nearly the same time, because looking for them takes much longer than sending it.
+# Processes that are to stop or to die are stopped first, so that nothing is started below them while it is looked for.
+signal_trees() {
+    name=$1
+    shift
+    case $name in
+        STOP | KILL) kill -STOP "$@" 2>/dev/null ;;
+    esac
+    all=
+    for process in "$@"; do
+        all="$all $(tree "$process")"
+    done
+    # Those that have ended meanwhile need no signal.
+    kill -s "$name" $all 2>/dev/null || :
 }
 
 # A PostgreSQL server that Patroni has started is not below Patroni. Its lock file names it, and it runs in the folder of
@@ -77,6 +93,5 @@ shift
 case $verb in
     watch) watch "$@" ;;
     kill) kill_tree "$@" ;;
-    # Those that have ended meanwhile need no signal.
-    signal) kill -s "$1" $(tree "$2") 2>/dev/null || : ;;
+    signal) signal_trees "$@" ;;
 esac

@@ -130,6 +130,11 @@ async fn run(
         let violations = &outcome.report.violations;
         is_broken |= topology.is_promised && !violations.is_empty();
         print_violations(name, violations);
+        // These show which node took the writes that are missing.
+        let of_leaders = outcome.notes.iter().filter(|note| note.what.starts_with("leader"));
+        for note in of_leaders.filter(|_| !violations.is_empty()) {
+            eprintln!("{name}: {note}");
+        }
     }
     Ok(if is_broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -9,7 +9,7 @@ use crate::history::{HistoryEntry, write_lines};
 /// Returns why the history is not strictly serializable.
 pub(super) fn violations(entries: &[HistoryEntry]) -> Vec<String> {
     let mut lines = Vec::new();
-    if let Err(error) = write_lines(entries, &mut lines) {
+    if let Err(error) = write_lines(entries, &[], &mut lines) {
         return vec![format!("the history cannot be written: {error}")];
     }
     let history = match History::from_json(&String::from_utf8_lossy(&lines)) {

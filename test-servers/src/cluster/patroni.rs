@@ -1,8 +1,9 @@
 //! Three PostgreSQL servers under Patroni, which elects their leader by a lease in etcd.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::account::ServerAccount;
@@ -16,16 +17,24 @@ const NODES: usize = 3;
 /// The name of the superuser and of the database.
 const NAME: &str = "scratchbook";
 
+/// The log of Patroni and of the PostgreSQL server that it starts.
 const LOG: &str = "patroni.log";
+
+const ETCD_LOG: &str = "etcd.log";
 
 /// How long the cluster may take to elect a leader, or a node to join.
 const PATIENCE: Duration = Duration::from_secs(180);
+
+/// How long a leader may take to choose its synchronous standby from its followers.
+const CHOICE: Duration = Duration::from_secs(30);
 
 /// A cluster whose leader may be killed, frozen and cut off.
 #[derive(Debug)]
 pub struct Patroni {
     nodes: Vec<PatroniNode>,
     password: String,
+    version: String,
+    replication: Replication,
     etcd: Etcd,
 }
 
@@ -47,12 +56,13 @@ struct PatroniNode {
 struct Etcd {
     port: u16,
     _process: Process,
-    _folder: Folder,
+    folder: Folder,
 }
 
 impl Patroni {
     /// Starts the cluster, and returns when two nodes follow a leader. If replication is synchronous, the leader
-    /// acknowledges a commit when one of these two nodes has it (`synchronous_mode`). This is not Patroni's default.
+    /// acknowledges a commit when one of these two nodes has it (`synchronous_mode`), and acknowledges nothing while
+    /// none of them follows it (`synchronous_mode_strict`). This is not Patroni's default.
     ///
     /// # Errors
     ///
@@ -62,18 +72,21 @@ impl Patroni {
         let patroni = programs::find("patroni").ok_or_else(|| missing("patroni"))?;
         let etcd = Etcd::start(&programs::find("etcd").ok_or_else(|| missing("etcd"))?)?;
         let postgres = programs::postgres().ok_or_else(|| missing("postgres"))?;
-        let mut cluster = Self { nodes: Vec::new(), password: format!("{:016x}", port::random()), etcd };
+        let (password, version) = (format!("{:016x}", port::random()), version_of(&patroni)?);
+        let mut cluster = Self { nodes: Vec::new(), password, version, replication, etcd };
         for number in 0..NODES {
             let node = PatroniNode::set_up(number, cluster.etcd.port)?;
-            node.folder.write("patroni.yml", &cluster.configuration(number, &node, &postgres, replication))?;
+            node.folder.write("patroni.yml", &cluster.configuration(number, &node, &postgres))?;
             cluster.nodes.push(node);
             cluster.run(number, &patroni)?;
             // The first one becomes the leader, and the others copy it.
-            cluster.wait_for(|cluster| Ok((0..=number).all(|node| cluster.nodes[node].serves())))?;
+            cluster
+                .wait_for(PATIENCE, |cluster| (0..=number).all(|node| cluster.nodes[node].serves()).then_some(()))?;
         }
         client::psql(&postgres.join("psql"), &cluster.uri_of(0, "postgres"), &format!("CREATE DATABASE {NAME}"))?;
         // No other node can become the leader before it follows this one.
         cluster.wait_until_whole()?;
+        cluster.wait_until_replaceable()?;
         Ok(cluster)
     }
 
@@ -84,9 +97,28 @@ impl Patroni {
         format!("postgresql://{NAME}:{password}@{hosts}/{NAME}?target_session_attrs=read-write")
     }
 
+    /// Returns what `patroni --version` says.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
     /// Returns the node that has the lease, if a node has it.
     pub fn leader(&self) -> Option<usize> {
         self.nodes.iter().position(|node| node.answers("/primary"))
+    }
+
+    /// Copies the logs to a folder, which is made if it does not exist. The log of a node has the messages of its
+    /// Patroni and of its PostgreSQL server.
+    ///
+    /// # Errors
+    ///
+    /// A log cannot be read or written.
+    pub fn keep_logs(&self, folder: &Path) -> Result<()> {
+        std::fs::create_dir_all(folder).map_err(|error| Error::io(folder.display(), &error))?;
+        for (number, node) in self.nodes.iter().enumerate() {
+            node.folder.copy(LOG, &folder.join(format!("node{number}.log")))?;
+        }
+        self.etcd.folder.copy(ETCD_LOG, &folder.join(ETCD_LOG))
     }
 
     /// Kills Patroni and PostgreSQL of a node, as a crash of its machine would.
@@ -101,7 +133,7 @@ impl Patroni {
             process.kill(&node.folder)?;
         }
         match node.server() {
-            Some(id) => node.folder.signal("KILL", id),
+            Some(id) => node.folder.signal("KILL", &[id]),
             None => Ok(()),
         }
     }
@@ -114,16 +146,32 @@ impl Patroni {
     pub fn rejoin(&mut self, node: usize) -> Result<()> {
         let patroni = programs::find("patroni").ok_or_else(|| Error::new("no 'patroni'"))?;
         self.run(node, &patroni)?;
-        self.wait_until_whole()
+        self.wait_until_whole().map(drop)
     }
 
-    /// Freezes Patroni and PostgreSQL of a node, until [`thaw`](Self::thaw).
+    /// Freezes a whole node until [`thaw`](Self::thaw), as a host does that pauses a virtual machine: Patroni,
+    /// PostgreSQL's first process and the processes of its connections stop together, and continue together.
     ///
     /// # Errors
     ///
     /// The operating system does not let us.
     pub fn freeze(&self, node: usize) -> Result<()> {
         self.signal(node, "STOP")
+    }
+
+    /// Freezes PostgreSQL of a node, as a disk does that does not answer, and the whole node five seconds later, until
+    /// [`thaw`](Self::thaw). A leader's Patroni has then read who leads, waits for PostgreSQL's answer, and renews the
+    /// lease when it continues.
+    ///
+    /// # Errors
+    ///
+    /// The operating system does not let us.
+    pub fn stall(&self, node: usize) -> Result<()> {
+        let server: Vec<_> = self.nodes[node].server().into_iter().collect();
+        self.nodes[node].folder.signal("STOP", &server)?;
+        // This is longer than `loop_wait`.
+        std::thread::sleep(Duration::from_secs(5));
+        self.freeze(node)
     }
 
     /// Lets a frozen node run again.
@@ -147,25 +195,43 @@ impl Patroni {
         self.nodes[node].lease.forward_to(self.nodes[node].etcd);
     }
 
-    /// Waits until a node other than this one is the leader.
+    /// Waits until a node other than this one is the leader, and returns it. Does not ask this one, which may be frozen
+    /// or may still take itself for the leader.
     ///
     /// # Errors
     ///
     /// No leader is elected. The message has the logs.
-    pub fn wait_for_other_leader(&self, than: usize) -> Result<()> {
-        self.wait_for(|cluster| Ok(cluster.leader().is_some_and(|leader| leader != than)))
+    pub fn wait_for_other_leader(&self, than: usize) -> Result<usize> {
+        self.wait_for(PATIENCE, |cluster| {
+            (0..NODES).find(|node| *node != than && cluster.nodes[*node].answers("/primary"))
+        })
     }
 
-    /// Waits until one node is the leader and all others follow it.
+    /// Waits until one node is the leader and all others follow it, and returns the leader.
     ///
     /// # Errors
     ///
     /// There is no leader, or a node does not follow it. The message has the logs.
-    pub fn wait_until_whole(&self) -> Result<()> {
-        self.wait_for(|cluster| {
+    pub fn wait_until_whole(&self) -> Result<usize> {
+        self.wait_for(PATIENCE, |cluster| {
             let followers = cluster.nodes.iter().filter(|node| node.answers("/replica?lag=1MB")).count();
-            Ok(cluster.leader().is_some() && followers == NODES - 1)
+            cluster.leader().filter(|_| followers == NODES - 1)
         })
+    }
+
+    /// Waits until a follower can be elected if the leader is lost. With synchronous replication, this is only the
+    /// follower that the leader has chosen as its synchronous standby.
+    ///
+    /// # Errors
+    ///
+    /// The leader chooses none within half a minute. The message has the logs.
+    pub fn wait_until_replaceable(&self) -> Result<()> {
+        let is_chosen = |cluster: &Self| cluster.nodes.iter().any(|node| node.answers("/synchronous"));
+        self.wait_for(CHOICE, |cluster| (!cluster.is_synchronous() || is_chosen(cluster)).then_some(()))
+    }
+
+    fn is_synchronous(&self) -> bool {
+        self.replication == Replication::Synchronous
     }
 
     fn run(&mut self, number: usize, patroni: &Path) -> Result<()> {
@@ -179,30 +245,45 @@ impl Patroni {
 
     fn signal(&self, node: usize, name: &str) -> Result<()> {
         let node = &self.nodes[node];
-        let ids = node.process.iter().map(Process::id).chain(node.server());
-        ids.into_iter().try_for_each(|id| node.folder.signal(name, id))
+        let ids: Vec<_> = node.process.iter().map(Process::id).chain(node.server()).collect();
+        node.folder.signal(name, &ids)
     }
 
-    fn wait_for(&self, condition: impl Fn(&Self) -> Result<bool>) -> Result<()> {
+    /// Waits until there is what `find` looks for, for at most the time `most`.
+    fn wait_for<T>(&self, most: Duration, find: impl Fn(&Self) -> Option<T>) -> Result<T> {
         let start = Instant::now();
-        while !condition(self)? {
-            if start.elapsed() > PATIENCE {
+        loop {
+            if let Some(found) = find(self) {
+                return Ok(found);
+            }
+            if start.elapsed() > most {
                 let logs: Vec<_> = self.nodes.iter().map(|node| node.folder.tail(LOG)).collect();
-                return Err(Error::new(format!("not within {PATIENCE:?}:\n{}", logs.join("\n\n"))));
+                return Err(Error::new(format!("not within {most:?}:\n{}", logs.join("\n\n"))));
             }
             std::thread::sleep(Duration::from_millis(200));
         }
-        Ok(())
     }
 
     fn uri_of(&self, node: usize, database: &str) -> String {
         format!("postgresql://{NAME}:{}@127.0.0.1:{}/{database}", self.password, self.nodes[node].port)
     }
 
-    /// Returns the configuration of a node's Patroni. Its times are shorter than the defaults (30, 10 and 10 seconds),
-    /// so that more leaders are elected in a run.
-    fn configuration(&self, number: usize, node: &PatroniNode, programs: &Path, replication: Replication) -> String {
-        let is_synchronous = replication == Replication::Synchronous;
+    /// Returns the configuration of a node's Patroni.
+    ///
+    /// - Its times are shorter than the defaults (30, 10 and 10 seconds), so that more leaders are elected in a run. As
+    ///   Patroni's documents require, `loop_wait` and twice `retry_timeout` are together not longer than `ttl`: a leader
+    ///   that does not reach etcd then stops PostgreSQL before its lease ends.
+    /// - With `synchronous_mode` alone, a leader without a standby acknowledges commits that only it has. With
+    ///   `synchronous_mode_strict` it waits for a standby.
+    /// - `failsafe_mode` is off, as by default: a leader that does not reach etcd steps down.
+    /// - `maximum_lag_on_failover` counts only without `synchronous_mode`. With it, only the leader and the standby that
+    ///   has all acknowledged commits can be elected.
+    /// - There is no watchdog. A leader that was frozen is therefore a second primary until its Patroni has asked etcd
+    ///   who leads. Its commits wait for a standby that follows another leader, but it answers reads.
+    /// - The lease is safe only with Patroni 3.0.3 or newer: with the API of etcd 3, older versions let a leader whose
+    ///   lease has ended overwrite the lease of the next one.
+    fn configuration(&self, number: usize, node: &PatroniNode, programs: &Path) -> String {
+        let is_synchronous = self.is_synchronous();
         let PatroniNode { port, api, lease, folder, .. } = node;
         let (password, folder, programs, lease) =
             (&self.password, folder.path().display(), programs.display(), lease.port());
@@ -218,6 +299,7 @@ bootstrap:
     retry_timeout: 5
     maximum_lag_on_failover: 1048576
     synchronous_mode: {is_synchronous}
+    synchronous_mode_strict: {is_synchronous}
     postgresql:
       use_pg_rewind: true
       parameters: {{max_connections: 300, dynamic_shared_memory_type: mmap}}
@@ -279,15 +361,24 @@ impl Etcd {
         ];
         // Patroni cannot start before the cluster of this one server has agreed on its version.
         let ready = |_| get(port, "/version").is_ok_and(|answer| !answer.contains("not_decided"));
-        let process = Process::start(&folder, program, &arguments, "etcd.log", ready)?;
-        Ok(Self { port, _process: process, _folder: folder })
+        let process = Process::start(&folder, program, &arguments, ETCD_LOG, ready)?;
+        Ok(Self { port, _process: process, folder })
     }
 }
 
-/// Returns the answer to an HTTP request, with its headers.
+/// Returns what a program says of its version.
+fn version_of(program: &Path) -> Result<String> {
+    let output = Command::new(program).arg("--version").output();
+    let output = output.map_err(|error| Error::io(program.display(), &error))?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Returns the answer to an HTTP request, with its headers. Waits a second for each of its steps: a frozen process takes
+/// no connections, and once its queue of them is full, connecting would take two minutes.
 fn get(port: u16, path: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+    const PATIENCE: Duration = Duration::from_secs(1);
+    let mut stream = TcpStream::connect_timeout(&SocketAddr::from(([127, 0, 0, 1], port)), PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
     write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;

@@ -51,22 +51,24 @@ fn standbys_of_own_postgres_take_over_one_after_the_other() {
 #[ignore = "long: cargo xtask test full runs it"]
 fn a_cluster_of_own_postgres_elects_another_leader_when_its_leader_is_killed_frozen_or_cut_off() {
     let mut cluster = Patroni::start(Replication::Synchronous).unwrap();
-    cluster.wait_until_whole().unwrap();
     let first = cluster.leader().unwrap();
     cluster.kill(first).unwrap();
     cluster.wait_for_other_leader(first).unwrap();
     cluster.rejoin(first).unwrap();
+    cluster.wait_until_replaceable().unwrap();
     let second = cluster.leader().unwrap();
     cluster.freeze(second).unwrap();
     cluster.wait_for_other_leader(second).unwrap();
     cluster.thaw(second).unwrap();
-    cluster.wait_until_whole().unwrap();
-    let third = cluster.leader().unwrap();
+    let third = cluster.wait_until_whole().unwrap();
+    // Patroni before 3.0.3 may fail here: the leader that was frozen takes the lease back.
+    assert_ne!(second, third);
+    cluster.wait_until_replaceable().unwrap();
     cluster.cut_off(third);
     cluster.wait_for_other_leader(third).unwrap();
     cluster.reconnect(third);
     cluster.wait_until_whole().unwrap();
-    assert!(first != second && second != third);
+    assert_ne!(first, second);
 }
 
 #[test]
