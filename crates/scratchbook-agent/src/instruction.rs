@@ -127,7 +127,7 @@ impl InstructionTemplate {
                 Segment::Text(text) => out.push_str(text),
                 Segment::Placeholder(placeholder) => match &placeholder.target {
                     PlaceholderTarget::Key { key, path } => {
-                        placeholder.insert_value(&mut out, key, path, lookup(key))?
+                        placeholder.insert_value(&mut out, key, path, lookup(key))?;
                     }
                     PlaceholderTarget::Artifact(name) => placeholder.insert_artifact(&mut out, name, artifacts)?,
                 },

@@ -24,10 +24,10 @@ pub(super) fn violations(entries: &[HistoryEntry]) -> Vec<String> {
         let place = entry.index;
         match entry.kind {
             EntryKind::Ok if !missing.is_empty() => {
-                violations.push(format!("lost, of the commit at {place}: {missing:?}"))
+                violations.push(format!("lost, of the commit at {place}: {missing:?}"));
             }
             EntryKind::Fail if !there.is_empty() => {
-                violations.push(format!("stored, but refused at {place}: {there:?}"))
+                violations.push(format!("stored, but refused at {place}: {there:?}"));
             }
             EntryKind::Info => violations.extend(in_part(entry, entries)),
             _ => {}

@@ -82,7 +82,7 @@ pub(crate) fn all(peers: &Path) -> Result<(Vec<System>, Vec<String>)> {
                     argument: store.argument.unwrap_or(store.store),
                     command: run.clone(),
                     folder: folder.clone(),
-                }))
+                }));
             }
         }
     }

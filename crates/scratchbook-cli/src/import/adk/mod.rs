@@ -100,7 +100,7 @@ async fn import_user(
             let name = format!("session {app}/{user}/{}", session.id);
             match session::import(source, database, (app, user), &session, report).await {
                 Err(CommandFailure::Refused(why)) if is_about_the_row(&why) => {
-                    report.refuse(RefusedRow::new(name, why))
+                    report.refuse(RefusedRow::new(name, why));
                 }
                 done => done?,
             }
