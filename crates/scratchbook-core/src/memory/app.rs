@@ -20,7 +20,8 @@ use crate::session::{
 };
 use crate::state::{Scope, ScopeMap, StateMap};
 
-/// How many events lie between two kept states of a session. With persistent maps, a kept state costs next to nothing.
+/// The number of events between two states that are kept of a session. A kept state takes almost no memory, because the
+/// maps are persistent.
 pub(super) const CHECKPOINT_EVENTS: u64 = 256;
 
 #[derive(Debug, Default)]
@@ -43,7 +44,7 @@ pub(super) struct App {
 #[derive(Debug, Default)]
 pub(super) struct User {
     pub(super) state: OwnedState,
-    /// Boxed, so that the map moves pointers when it grows, not sessions.
+    /// Boxed, so that the map moves pointers and not sessions when it grows.
     pub(super) sessions: HashMap<Arc<str>, Box<Stored>>,
     pub(super) by_update: BTreeSet<Place>,
     pub(super) artifacts: BTreeMap<ArtifactName, Versions>,

@@ -137,7 +137,8 @@ impl Stored {
         let mut written = HashMap::new();
         for name in state.keys() {
             let last = self.written.get(name.as_ref()).copied().filter(|last| *last <= at);
-            // If a later event wrote the key again, its last write up to `at` is in the copied events or before them.
+            // If an event after `at` wrote the key again, the key's last write up to `at` is in the copied events or
+            // before them.
             let seq = last.or_else(|| last_write(&events, name)).unwrap_or(self.base);
             written.insert(name.to_string(), seq);
         }

@@ -335,7 +335,7 @@ impl PreparedSession {
         Ok(Usage::session(initial + events.map(|event| event.usage().bytes).sum::<u64>()))
     }
 
-    /// Refuses a session that would exceed the number of keys in the user's or the app's scope, for a store that knows
+    /// Refuses a session that would exceed the limit on the keys of its user or its app. This is for a store that knows
     /// the keys of the scope and their number. A store that can roll back may check each write instead.
     ///
     /// # Errors

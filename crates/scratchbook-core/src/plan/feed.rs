@@ -78,8 +78,9 @@ impl Feed {
         Ok(place)
     }
 
-    /// Builds a page from the commits above a position, in order and with their positions. Pass all entries of the
-    /// commit at the position itself, too. The page has at most `limit` entries.
+    /// Builds a page of at most `limit` entries. Pass the commits from the position of `after` on, in order and with
+    /// their positions, and include all entries at that position; this function leaves out those that were read
+    /// already.
     pub fn page(
         &self,
         after: FeedPlace,

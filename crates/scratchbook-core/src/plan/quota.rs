@@ -100,8 +100,8 @@ struct CachedUsage {
     is_stale: bool,
 }
 
-/// Room reserved for a write. The reservation belongs to the write, because the caller may drop its future early. It
-/// is released when it is dropped without being [kept](Self::keep).
+/// Room reserved for a write. The write owns the reservation, because the caller may drop the future of its call early.
+/// It is released when it is dropped without being [kept](Self::keep).
 #[derive(Debug, Default)]
 pub struct Reservation {
     totals: Vec<Arc<Total>>,

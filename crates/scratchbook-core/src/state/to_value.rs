@@ -217,8 +217,8 @@ impl Serializer for ToValue {
 
     fn serialize_struct(self, name: &'static str, _: usize) -> Result<Object, Refused> {
         let object = self.object(None)?;
-        // These are not structs: serde_json carries JSON text under these names, for numbers if its feature
-        // `arbitrary_precision` is enabled anywhere in the program, and for its `RawValue`.
+        // These are not structs. Under these names serde_json carries JSON text: for its `RawValue`, and for numbers if
+        // its feature `arbitrary_precision` is enabled anywhere in the program.
         let is_text = matches!(name, "$serde_json::private::Number" | "$serde_json::private::RawValue");
         Ok(Object { text: is_text.then(String::new), ..object })
     }
