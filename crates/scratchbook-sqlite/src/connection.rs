@@ -116,8 +116,8 @@ fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
     // On macOS a plain fsync does not reach the disk. On other systems this setting has no effect.
     connection.pragma_update(None, "fullfsync", options.synchronous == Synchronous::Full)?;
     connection.pragma_update(None, "cache_size", -16_384)?;
-    // SQLite checkpoints a log of 8 MB instead of 4, so it copies a page that is written repeatedly less often. The log
-    // still fits in caches.
+    // SQLite checkpoints the log at 8 MB instead of 4 MB, so a page that is written again and again is copied fewer
+    // times. The log still fits in caches.
     connection.pragma_update_and_check(None, "wal_autocheckpoint", 2_048, |_| Ok(()))?;
     // Deleted and overwritten data must not stay readable in the file's free pages.
     connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;

@@ -23,7 +23,7 @@ struct FinishedWrite {
     outcome: Fallible<()>,
 }
 
-/// What a group needs of the writer.
+/// The operations of the writer that a group uses.
 pub(super) trait GroupWriter {
     /// Returns the queue. Writes that arrive in the meantime are taken from it.
     fn writes(&self) -> &WriteReceiver;

@@ -217,8 +217,8 @@ impl SqliteSessionService {
         Ok(Self::connect_with_limits(uri, |limits| limits).await?.0)
     }
 
-    /// Opens a URI as [`connect`](Self::connect) does, with the limits that `derive` makes from the URI's. Also returns
-    /// the URI's limits.
+    /// Opens a URI as [`connect`](Self::connect) does, but with the limits that `derive` computes from the URI's
+    /// limits. Also returns the URI's limits.
     pub async fn connect_with_limits(uri: &str, derive: impl FnOnce(Limits) -> Limits) -> Result<(Self, Limits)> {
         let (path, mut options) = SqliteOptions::from_uri(uri)?;
         let limits = options.limits;

@@ -61,7 +61,7 @@ impl WriteQueue {
         }
     }
 
-    /// Wakes the writer, so that it looks again how long it may sleep.
+    /// Wakes the writer, so that it computes again how long it may sleep.
     pub(super) fn wake_writer(&self) {
         self.queue.wake();
     }
