@@ -69,7 +69,7 @@ pub trait Codec: fmt::Debug + Send + Sync + 'static {
     /// them is missing.
     fn decode(&self, encoded: &Encoded, location: &Location<'_>) -> Result<Vec<u8>>;
 
-    /// Accepts or refuses data at a location that is stored unencoded.
+    /// Accepts or refuses unencoded data that is stored at a location.
     ///
     /// # Errors
     ///
