@@ -140,7 +140,7 @@ pub(crate) fn check_depth(value: &Value, what: impl Fn() -> String) -> Result<()
     check_levels(value, MAX_DEPTH, what)
 }
 
-/// Refuses a value that is nested too deeply for an item of a list.
+/// Refuses a value that is nested too deeply to be an item of a list.
 pub(crate) fn check_item_depth(value: &Value, what: impl Fn() -> String) -> Result<()> {
     check_levels(value, MAX_DEPTH - 1, what)
 }

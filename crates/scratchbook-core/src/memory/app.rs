@@ -117,7 +117,8 @@ impl User {
 }
 
 impl App {
-    /// Returns the app, if it or one of its users has data, and the users that have data, in no order.
+    /// Returns the owners of data in no particular order: the app, if it or one of its users has data, and each user
+    /// that has data.
     pub(super) fn owners(&self, app_name: &Arc<str>) -> Vec<StateOwner> {
         let users = self.users.iter().filter(|(_, user)| user.has_something());
         let user = |user_id: &Arc<str>| StateOwner::User { app_name: app_name.clone(), user_id: user_id.clone() };

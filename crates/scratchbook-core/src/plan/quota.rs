@@ -32,7 +32,7 @@ const EXPIRED_AT_ONCE: usize = 256;
 /// A write to which every quota applies.
 const ANYTHING: Usage = Usage { bytes: 1, sessions: 1, artifacts: 1 };
 
-/// The maximum number of cached owners, unless more of them write at the same time.
+/// The maximum number of cached owners. It is exceeded only if more owners write at the same time.
 const OWNERS: usize = 4_096;
 
 /// A store that can report its usage.
@@ -101,7 +101,7 @@ struct CachedUsage {
 }
 
 /// Room reserved for a write. The write owns the reservation, because the caller may drop the future of its call early.
-/// It is released when it is dropped without being [kept](Self::keep).
+/// A reservation that is dropped without being [kept](Self::keep) is released.
 #[derive(Debug, Default)]
 pub struct Reservation {
     totals: Vec<Arc<Total>>,

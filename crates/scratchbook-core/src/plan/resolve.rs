@@ -182,7 +182,7 @@ impl PreparedSession {
         let given: Vec<_> = given.chain(self.shared.iter().cloned()).collect();
         check(self.check.as_ref(), &given, &found)?;
         let options = AppendOptions { check: self.check.clone(), ..AppendOptions::default() };
-        // The creation's own writes have no place by which a writer could be looked up.
+        // The creation's own writes have no place, so no writer is looked up for them.
         self.initial.iter().for_each(|(name, value)| found.insert(Scope::Session, name, Some(value.clone()), 0));
         self.shared.iter().for_each(|change| found.write(change));
         let mut ids = HashSet::new();

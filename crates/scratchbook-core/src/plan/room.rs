@@ -40,7 +40,7 @@ impl Room {
 pub(crate) struct Users(HashSet<String>);
 
 impl Users {
-    /// Whether the state of a session's user counts with this session.
+    /// Whether the bytes of a session now include the state of its user.
     pub(crate) fn counts(&mut self, user_id: &str) -> bool {
         let is_first = self.0.is_empty();
         !self.0.contains(user_id) && self.0.insert(user_id.to_owned()) && !is_first

@@ -11,7 +11,7 @@ use crate::json;
 use crate::session::{check_id, micros_of_seconds};
 use crate::state::Scope;
 
-/// What a store has set in an event that was sent without it.
+/// The fields that a store has set in an event that was sent without them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Completed {
     id: bool,

@@ -67,7 +67,7 @@ impl ToValue {
         Ok(Object { map: Map::new(), key: None, variant, text: None, inner })
     }
 
-    /// Returns the serializer for the contents of a variant, whose name is a level of its own.
+    /// Returns the serializer for the contents of a variant. The variant's name counts as a level.
     fn within(self, variant: Option<&'static str>) -> Result<Self, Refused> {
         if variant.is_some() { self.inside() } else { Ok(self) }
     }
