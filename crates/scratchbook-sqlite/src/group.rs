@@ -103,7 +103,7 @@ impl Group {
         (self.0.len(), self.0.iter().map(|done| done.queued.bytes).sum())
     }
 
-    /// Returns whose data was written.
+    /// Returns the sessions, users and apps whose data was written.
     pub(super) fn scopes(&self) -> impl Iterator<Item = CommitScope> {
         self.0.iter().filter(|done| done.outcome.is_ok()).map(|done| done.queued.scope)
     }

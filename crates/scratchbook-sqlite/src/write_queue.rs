@@ -144,7 +144,7 @@ impl QueuedWrite {
         Self { job: Box::new(job), bytes, since: Instant::now(), erases: false, scope: CommitScope::Nothing }
     }
 
-    /// Sets whose data is written, for the watchers.
+    /// Sets the session, user or app whose data is written, for its watchers.
     pub(super) fn of(self, scope: CommitScope) -> Self {
         Self { scope, ..self }
     }
