@@ -72,7 +72,7 @@ impl Notices {
     }
 }
 
-/// Whether another process listens, as of the last write that read it, and the time of that write.
+/// Whether another process listens, as the last write that checked this has found it, and the time of that write.
 #[derive(Debug, Default)]
 pub(super) struct ListenerState(Mutex<Option<(bool, Instant)>>);
 

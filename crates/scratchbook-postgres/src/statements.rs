@@ -201,8 +201,8 @@ impl Fill<'_> {
         Statement { sql: sql.replace("{schema}", self.schema), types }
     }
 
-    /// Returns a statement that locks the row of a session that has not expired by the time $4, and reads columns of
-    /// it.
+    /// Returns a statement that locks the row of a session, if the session has not expired by the time $4, and reads
+    /// columns of the row.
     fn locking(&self, columns: &str, lock: &str) -> Statement {
         let sql = format!(
             "SELECT {columns} FROM {{schema}}.sessions
