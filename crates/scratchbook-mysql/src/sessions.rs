@@ -117,7 +117,7 @@ impl MySql {
         Ok(sessions(app_name, query, rows)?)
     }
 
-    /// Locks the row of a session that has not expired, and reads columns of it.
+    /// Locks the row of a session that has not expired, and reads columns of the row.
     pub(super) async fn lock_row(
         &self,
         lease: &mut Lease<'_>,
