@@ -1,4 +1,4 @@
-//! Connecting: errors are described in words, within a bounded time, and without the password.
+//! Errors of connecting: they are described in words, come within a bounded time, and do not show the password.
 
 use std::error::Error as StdError;
 use std::time::{Duration, Instant};

@@ -127,7 +127,7 @@ async fn calls_come_whole_and_in_order_however_they_were_cut() {
     assert_eq!(end(&last), (Some("STOP"), None, None));
 }
 
-/// As <https://platform.openai.com/docs/guides/function-calling> shows them.
+/// The calls are those of <https://platform.openai.com/docs/guides/function-calling>.
 #[tokio::test]
 async fn calls_of_a_whole_answer_are_read() {
     let calls = json!([
@@ -245,7 +245,7 @@ async fn an_answer_tells_why_it_ended() {
     }
 }
 
-/// As <https://platform.openai.com/docs/guides/structured-outputs#refusals> shows it.
+/// The refusal is that of <https://platform.openai.com/docs/guides/structured-outputs#refusals>.
 #[tokio::test]
 async fn a_refusal_is_told_as_one() {
     let refusal = "I'm sorry, I cannot assist with that request.";

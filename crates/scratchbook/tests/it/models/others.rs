@@ -17,7 +17,7 @@ async fn any_server_that_speaks_openais_words_is_a_model() {
     assert_eq!((asked.path.as_str(), &asked.body["model"]), ("/proxy/v1/chat/completions", &json!("some-model")));
 }
 
-/// The end of such a name does not set how much the model thinks.
+/// If a model's name ends in a word such as `high`, the word does not set how much the model thinks.
 #[tokio::test]
 async fn a_models_name_is_sent_as_it_is() {
     let server = ModelServer::always(Answer::text(200, "application/json", openai::SPOKEN.whole)).await;

@@ -211,7 +211,7 @@ fn slow(count: &Count, begun: &Arc<Notify>, go: &Arc<Notify>) -> FunctionTool {
     tool.require_confirmation()
 }
 
-/// Two runners know nothing of each other, as two processes do.
+/// Two runners share only the store, as two processes do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_double_click_in_two_processes_is_one() {
     let (count, begun, go, service) = (Count::default(), Arc::default(), Arc::default(), app());
