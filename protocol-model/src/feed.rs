@@ -17,7 +17,7 @@ pub(crate) struct Reader {
     window: Option<(u8, Place)>,
     /// The entries that get numbers with the commit of this reader's transaction (MySQL).
     numbering: Option<BTreeMap<Entry, u8>>,
-    /// Whether the reader still has to take the next cursor, if the rule on cursors is broken.
+    /// Only if the rule on cursors is broken: whether the reader still has to take the next cursor.
     owes_cursor: bool,
 }
 
