@@ -73,7 +73,7 @@ pub enum ExportLine<'a> {
     Session {
         /// The session's id.
         id: &'a str,
-        /// When it was created, in seconds since 1970. Only given for a session without events.
+        /// When the session was created, in seconds since 1970. Only given for a session without events.
         #[serde(skip_serializing_if = "Option::is_none")]
         create_time: Option<f64>,
         /// When the session expires, in seconds since 1970, if it does.

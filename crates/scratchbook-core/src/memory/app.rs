@@ -33,7 +33,7 @@ pub(super) struct App {
     by_id: BTreeSet<(Arc<str>, Arc<str>)>,
     /// The commits, by position.
     pub(super) feed: BTreeMap<u64, Item>,
-    /// The removals, by user and session; the removal of a user has an empty session.
+    /// The removals, by user and session; for the removal of a user, the session is empty.
     pub(super) removed: BTreeMap<(Arc<str>, Arc<str>), Removed>,
     /// The removals of sessions and users by position, and so by age.
     pub(super) removed_at: BTreeMap<u64, (Arc<str>, Arc<str>)>,
@@ -55,7 +55,7 @@ pub(super) struct User {
 /// The versions of an artifact, each with the time it was saved.
 pub(super) type Versions = Vec<(PreparedArtifact, f64)>;
 
-/// The session of an artifact, `None` for the user's, and its name.
+/// The session of an artifact (`None` if it belongs to the user), and the artifact's name.
 pub(super) type ArtifactName = (Option<Arc<str>>, String);
 
 #[derive(Debug)]
@@ -246,7 +246,7 @@ pub(super) fn time_order(seconds: f64) -> u64 {
 }
 
 impl Stored {
-    /// Returns the current session; the position is the last one assigned.
+    /// Returns the current session. `position` is the last position that was assigned.
     pub(super) fn to_session(&self, state: StateMap, events: Events, position: u64) -> Session {
         Session::new(self.key.clone(), state)
             .with_events(events)

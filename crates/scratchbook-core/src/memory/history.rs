@@ -111,7 +111,7 @@ impl Stored {
         last.and_then(|place| self.entries.get(place)).map_or(self.position, |entry| entry.position)
     }
 
-    /// Returns the session's own keys after an existing event, or after all pruned ones.
+    /// Returns the session's own keys after an existing event, or after the last pruned event.
     pub(super) fn state_at(&self, seq: u64) -> ScopeMap {
         if seq == self.last() {
             return self.state.clone();

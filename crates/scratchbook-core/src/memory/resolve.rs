@@ -82,7 +82,8 @@ impl Stored {
         found.insert(Scope::Session, name, value, self.written.get(name).copied().unwrap_or_default());
     }
 
-    /// Returns the writer of a key with this number; for a pruned event only the number is known.
+    /// Returns the writer of a key, which is the event with this number. If the event was pruned, only the number is
+    /// known.
     pub(super) fn writer(&self, key: &SessionKey, seq: u64) -> Option<KeyWriter> {
         self.event(seq).map(|event| event_writer(key, event))
     }

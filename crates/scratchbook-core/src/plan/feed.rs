@@ -120,7 +120,7 @@ pub fn ahead() -> Error {
     Error::invalid("the cursor is ahead of the feed: it is of another database, or of a newer copy; begin anew, or now")
 }
 
-/// Returns the error for a cursor before dropped removals.
+/// Returns the error for a cursor that is older than removals that were dropped.
 pub fn too_old() -> Error {
     let message = "sessions or users were removed after the cursor's place, so long ago that the feed has let the entries \
                    go; begin again, from what the store shows";
@@ -133,7 +133,7 @@ impl FeedPlace {
         Self { position, taken: usize::MAX, since: 0 }
     }
 
-    /// Refuses a position before dropped removals.
+    /// Refuses a position that is older than removals that were dropped.
     ///
     /// # Errors
     ///

@@ -240,8 +240,8 @@ impl ListQuery {
         (page, None)
     }
 
-    /// Cuts a picked page after the session that fills it, given the bytes of each of its sessions. Returns the
-    /// token of the next page if the page was cut.
+    /// Cuts a picked page after the session that fills it, given the bytes of each session. Returns the token of the
+    /// next page if the page was cut.
     pub fn fit<T>(
         &self,
         mut page: Vec<(ListPosition, T)>,

@@ -46,7 +46,7 @@ pub trait QuotaStore: SessionService {
     /// Whether a session has an event with this id, so that appending it is a retry.
     async fn has_event(&self, key: &SessionKey, id: &str) -> Result<bool>;
 
-    /// Returns what a fork of a session up to one of its events, or to the last, would store.
+    /// Returns how much a fork of a session would store, up to one of its events or up to the last.
     async fn fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Result<Usage>;
 
     /// Removes at most this many expired sessions and returns how many. It removes nothing else, because a write that
@@ -83,7 +83,7 @@ struct Total {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The total as read plus the writes since; `None` if it is unknown.
+    /// The total that was last read, plus the writes since then; `None` if it is unknown.
     cached: Option<CachedUsage>,
     /// Writes in progress.
     reserved: Usage,

@@ -108,7 +108,8 @@ pub struct Unhashed {
     /// The number of the last event that has a running hash or was pruned.
     pub after: u64,
     pub hash: RunningHash,
-    /// Whether the running hash begins with `hash`, which then has to be stored beside the session's initial state.
+    /// Whether `hash` is the hash with which the running hash begins. If so, it has to be stored beside the session's
+    /// initial state.
     pub is_start: bool,
 }
 

@@ -102,7 +102,7 @@ impl Pages {
         }
     }
 
-    /// Returns the number of readers that wait for a page; the page may be the one after the last.
+    /// Returns the number of readers that wait for a page. The page may be the next page, which has not been read yet.
     fn waiting(&mut self, number: u64) -> Option<&mut usize> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         match self.kept.len() {
