@@ -121,7 +121,7 @@ fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
     connection.pragma_update_and_check(None, "wal_autocheckpoint", 2_048, |_| Ok(()))?;
     // Deleted and overwritten data must not stay readable in the file's free pages.
     connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
-    // Savepoints keep the pages that they may have to restore in memory instead of in a file.
+    // Savepoints then use memory instead of a file for the pages that they may have to restore.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     schema::prepare(&mut connection, &path, &mut lock)?;
     let page: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;

@@ -275,7 +275,7 @@ impl SqliteSessionService {
         self.write_charged(scope, bytes, Charge::none(), work).await
     }
 
-    /// Does the same as [`write`](Self::write) for a write that reserves room of a quota.
+    /// Does the same as [`write`](Self::write) for a write that has reserved part of a quota.
     async fn write_charged<T: Send + 'static>(
         &self,
         scope: CommitScope,
@@ -288,7 +288,7 @@ impl SqliteSessionService {
         answer.await.map_err(|_| read::thread_ended())?
     }
 
-    /// Runs a write that removes data, and removes it from the write-ahead log as well.
+    /// Runs a write that removes data. The data is removed from the write-ahead log as well.
     async fn erase<T: Send + 'static>(
         &self,
         scope: CommitScope,

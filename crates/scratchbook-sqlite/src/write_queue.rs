@@ -128,8 +128,8 @@ impl QueuedWrite {
         Self::charged(bytes, Charge::none(), work)
     }
 
-    /// Does the same as [`new`](Self::new) for a write that reserves room of a quota. The room stays reserved until the
-    /// outcome is known, even if the caller no longer waits.
+    /// Does the same as [`new`](Self::new) for a write that has reserved part of a quota. The part stays reserved until
+    /// the outcome is known, even if the caller no longer waits.
     pub(super) fn charged<T, W>(bytes: usize, charge: Charge<T>, work: W) -> (Self, oneshot::Receiver<Result<T>>)
     where
         T: Send + 'static,
