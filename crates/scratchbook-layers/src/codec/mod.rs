@@ -77,7 +77,8 @@ pub trait Codec: fmt::Debug + Send + Sync + 'static {
     fn check_plain(&self, location: &Location<'_>) -> Result<()>;
 }
 
-/// A layer that encodes values, events and artifacts. `WithEncryption` and `WithCompression` are made of it.
+/// A layer that encodes values, events and artifacts. `WithEncryption` and `WithCompression` are this layer with an
+/// encoding.
 #[derive(Clone, Debug)]
 pub struct Coded<S, C> {
     pub(super) service: S,
