@@ -231,7 +231,7 @@ async fn nothing_is_tried_again_once_a_piece_was_shown() {
     assert_eq!(server.requests().len(), 2);
 }
 
-/// As in
+/// The answer is like that of
 /// <https://github.com/FirebaseExtended/vertexai-sdk-test-data/blob/2d6adfde6a9ab79867347fd1f9dfeaccf1c9e3d9/mock-responses/vertexai/streaming-failure-error-mid-stream.txt>
 /// in which the error is not an event either.
 #[tokio::test]

@@ -6,8 +6,8 @@ use super::ask::{end, model, parts, question, streamed, texts, whole};
 use super::promises::Spoken;
 use super::server::{Answer, ModelServer};
 
-/// <https://platform.openai.com/docs/api-reference/chat/create> and `/chat/streaming`; the text of the stream is ours, for
-/// its characters of several bytes.
+/// <https://platform.openai.com/docs/api-reference/chat/create> and `/chat/streaming`; the text of the stream is ours,
+/// because it has characters of several bytes.
 pub(crate) const SPOKEN: Spoken = Spoken {
     model: "openai::gpt-4.1",
     path: "/v1",

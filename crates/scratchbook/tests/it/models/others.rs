@@ -29,7 +29,8 @@ async fn a_models_name_is_sent_as_it_is() {
     }
 }
 
-/// <https://console.groq.com/docs/api-reference#chat-create>: usage comes beside the last chunk, under a name of Groq's.
+/// <https://console.groq.com/docs/api-reference#chat-create>: the usage is in the last chunk, under a name that only
+/// Groq uses.
 #[tokio::test]
 async fn groq_is_a_provider() {
     let choice = |delta: Value, finish: Value| json!([{"index": 0, "delta": delta, "finish_reason": finish}]);

@@ -466,7 +466,7 @@ async fn two_answers_to_one_request_are_refused_if_they_differ() {
     assert_eq!(count.get(), 1);
 }
 
-/// The model would take a user's answer in place of the tool's as the truth.
+/// The model would believe a user's answer that takes the place of the tool's answer.
 #[tokio::test]
 async fn a_call_that_its_tool_answers_is_not_answered_by_the_user() {
     for resumes in [false, true] {
