@@ -174,7 +174,7 @@ impl Shared {
     }
 
     async fn read_everything(&self) -> Result<(), Failure> {
-        // The lists of a commit with an unknown outcome are read at one time.
+        // The lists of a commit with an unknown outcome are read in one read.
         let unknown = self.observed().unknown.clone();
         for client in &self.clients {
             for session in self.workload.sessions() {
