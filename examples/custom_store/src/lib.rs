@@ -23,7 +23,7 @@ pub struct MapStore {
     limits: Limits,
     inner: Mutex<Inner>,
     notifier: CommitNotifier,
-    /// Distinguishes cursors of its feeds from those of other stores.
+    /// Distinguishes cursors of this store's feeds from cursors of other stores.
     id: String,
 }
 
