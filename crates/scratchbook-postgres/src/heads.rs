@@ -1,10 +1,10 @@
 //! The running hashes that this process expects to find in the rows of sessions.
 //!
-//! If a batch has several events of a session, each continues the running hash of the one before it. In SQL this needs
-//! a recursion, which takes more than a tenth of the time of such a batch. So the hashes are computed here, if only
-//! this process has appended to the session lately. The statement stores an event with its expected hash only if the
-//! locked row shows that the hash is right. It leaves the other events, and the statement with the recursion stores
-//! them.
+//! If a batch has several events of a session, each event continues the running hash of the event before it. In SQL
+//! this needs a recursion, which takes more than a tenth of the time of such a batch. So the hashes are computed here,
+//! unless another process has appended to the session lately. The statement stores an event with its expected hash only
+//! if the locked row shows that the hash is right. It leaves the other events, and the statement with the recursion
+//! stores them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
