@@ -179,7 +179,7 @@ impl WorkerContext {
     }
 
     async fn read_everything(&self) -> Result<(), CallFailure> {
-        // The lists of a commit with an unknown outcome are read at one time.
+        // The lists of a commit with an unknown outcome are read in one read.
         let unknown = self.observed().unknown.clone();
         for client in &self.clients {
             for session in self.workload.sessions() {

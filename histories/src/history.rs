@@ -57,7 +57,7 @@ pub enum EntryKind {
 pub struct HistoryEntry {
     /// The place in the history.
     pub index: usize,
-    /// Whether the entry is a beginning, or which kind of end.
+    /// Whether the transaction begins or ends here, and how it ends.
     #[serde(rename = "type")]
     pub kind: EntryKind,
     /// The process that runs the transaction. A process runs one transaction at a time, and ends after an unknown

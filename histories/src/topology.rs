@@ -40,7 +40,7 @@ pub struct Topology {
 /// What happened to a topology.
 #[derive(Debug)]
 pub struct TopologyOutcome {
-    /// What the transactions show.
+    /// The result of checking the transactions.
     pub report: Report,
     /// The faults.
     pub faults: FaultCounts,

@@ -125,7 +125,7 @@ impl ListKey {
         key.starts_with(self.name) && list.name.strip_prefix(&self.owner).is_some_and(|rest| rest.starts_with('/'))
     }
 
-    /// Returns the list for one more element.
+    /// Returns the list that gets the next element, and counts the element.
     fn take(&self) -> List {
         self.list(self.given.fetch_add(1, Relaxed))
     }

@@ -17,7 +17,7 @@ pub(crate) struct Reader {
     window: Option<(u8, Place)>,
     /// The entries that get numbers with the commit of this reader's transaction (MySQL).
     numbering: Option<BTreeMap<Entry, u8>>,
-    /// Whether the reader still has to take the next cursor, if the rule on cursors is broken.
+    /// Only if the rule on cursors is broken: whether the reader still has to take the next cursor.
     owes_cursor: bool,
 }
 
@@ -74,7 +74,7 @@ impl Protocol {
         true
     }
 
-    /// Reads the next entry of some commits, as a page of one, and returns its place.
+    /// Reads the next entry of some commits and returns its place. A page has only one entry here.
     fn read_page(
         &self,
         database: &Database,
@@ -139,7 +139,8 @@ impl Protocol {
             ChangeKind::Created { session } => (1, session.0, 0),
             ChangeKind::Stored { session, number, .. } => (0, session.0, *number),
         };
-        // The user comes before the kind, and has the sessions in its number.
+        // The order is by the positions of the app and the user, then by kind (removals first), user, session and
+        // number.
         (position.app, position.user, Reverse(of_kind), kind.user(), session, number)
     }
 }

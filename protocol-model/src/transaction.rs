@@ -185,7 +185,7 @@ impl Protocol {
             Some(Step::Write) => self.write(database, transaction),
             Some(Step::RemoveSessions) => {
                 // On MySQL, the sessions are removed by the ids that the last look has found; without a second look, by
-                // those of the locked sessions.
+                // the ids of the locked sessions.
                 let sessions = match self.store {
                     Store::Postgres => database.now().sessions.keys().copied().collect(),
                     Store::MySql => transaction.locked.keys().copied().collect::<Vec<_>>(),

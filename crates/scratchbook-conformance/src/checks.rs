@@ -115,7 +115,7 @@ pub async fn a_scope_is_shown_whole(store: &Store) {
     assert_by_rule(append(&test, session.key(), Event::new("agent").with_state_delta(delta), rule).await);
 }
 
-/// Scopes that a write does not touch are not shown, and an event that touches none is not checked.
+/// A check sees no scope that the write does not touch. An event that touches no scope is not checked.
 pub async fn other_scopes_are_not_checked(store: &Store) {
     let test = TestApp::new(store);
     let session = test.create("alice", json!({"user:a": 1})).await;

@@ -90,7 +90,7 @@ pub async fn an_erased_user_is_gone_wholly(store: &Store) {
     assert_eq!((state(&again), again.seq()), (json!({}), 0));
 }
 
-/// Erasing a user touches no other user, and not the same user of another app.
+/// Erasing a user does not touch other users, and does not touch the same user id in another app.
 pub async fn erasing_a_user_touches_no_other(store: &Store) {
     let (test, elsewhere) = (TestApp::new(store), TestApp::new(store));
     for (test, user) in [(&test, "alice"), (&test, "bob"), (&test, "alice2"), (&elsewhere, "alice")] {

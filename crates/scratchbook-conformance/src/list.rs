@@ -18,7 +18,7 @@ async fn page(test: &TestApp, config: &ListSessionsConfig) -> ListSessionsRespon
     test.sessions().list_sessions(&test.app, config).await.expect("list_sessions")
 }
 
-/// A list has all sessions of an app, or those of one user, and never those of others.
+/// A list has all sessions of an app or all sessions of one user, and never sessions of others.
 pub async fn sessions_are_listed_by_app_and_by_user(store: &Store) {
     let (test, elsewhere) = (TestApp::new(store), TestApp::new(store));
     for (n, (user, id)) in [("alice", "1"), ("bob", "2"), ("alice", "3")].into_iter().enumerate() {

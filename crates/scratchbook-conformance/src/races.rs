@@ -57,8 +57,8 @@ pub async fn racing_creates_have_one_winner(store: &Store) {
     assert_eq!(test.user_state("alice").await.as_object().unwrap().len(), 11, "one key a round and the shared one");
 }
 
-/// Of many concurrent creations, some of which want the same id, exactly one succeeds for each free id. The others are
-/// `AlreadyExists`, do not make other creations fail, and leave nothing behind.
+/// If some of many concurrent creations request the same id, exactly one creation succeeds for each free id. The others
+/// are `AlreadyExists`, do not make other creations fail, and leave nothing behind.
 pub async fn creations_at_once_are_each_whole(store: &Store) {
     const IDS: usize = 48;
     let test = TestApp::new(store);

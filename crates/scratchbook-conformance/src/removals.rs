@@ -88,7 +88,7 @@ pub async fn what_is_removed_is_in_the_feed(store: &Store) {
         }
     }
     assert_eq!(read(&test, &test.user("bob"), &mut of_bob, 10).await.len(), 0, "it is nothing of bob's");
-    // Read from the beginning, removed data appears only as removals.
+    // In a feed that is read from the beginning, removed data appears only as removals.
     let whole = read(&test, &alice, &mut FeedStart::Beginning, 4).await;
     assert_eq!(in_short(&removals(&whole)), expected);
 }

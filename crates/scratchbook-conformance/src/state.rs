@@ -22,7 +22,7 @@ pub async fn shared_state_is_read_without_prefixes(store: &Store) {
     assert_eq!(json!(test.sessions().get_app_state(&test.app).await.unwrap()), test.app_state().await);
 }
 
-/// `put_state` changes a user's or an app's keys at once for all sessions, even before there is any.
+/// `put_state` changes a user's or an app's keys at once for all sessions, even if there is no session yet.
 pub async fn put_state_reaches_every_session(store: &Store) {
     let test = TestApp::new(store);
     let put =

@@ -173,7 +173,7 @@ pub async fn a_retried_append_updates_its_session_once(store: &Store) {
     }
 }
 
-/// An append may end its session: its event is the last one.
+/// An append may make its session expire. Its event is then the last event of the session.
 pub async fn an_append_may_end_its_session(store: &Store) {
     let test = TestApp::new(store);
     for event in [saying("bye"), changing(json!({"k": 2, "user:n": 1}))] {

@@ -22,8 +22,8 @@ pub const RESTORED: &str = "__adk_internal_restored_event";
 /// An event carries its state changes in [`actions.state_delta`](EventActions::state_delta); an append commits event
 /// and changes together. Names are written in camelCase and read in camelCase or snake_case. Read events with
 /// [`from_json`](Self::from_json), which also checks that each number survives a round trip. Unknown fields are kept
-/// (in [`extra`](Self::extra), and in the field of that name of each nested type) and written back, since a newer
-/// program may have written them. [`check_known`](Self::check_known) refuses them in events that people write by hand.
+/// (in [`extra`](Self::extra), and in the field `extra` of each nested type) and written back, since a newer program
+/// may have written them. [`check_known`](Self::check_known) refuses them in events that people write by hand.
 ///
 /// ```
 /// use scratchbook::{Event, StateDelta};
@@ -475,7 +475,7 @@ mod tests {
     use super::*;
     use crate::content::Part;
 
-    /// A request body or a history holds many of these, and most fields are absent in each.
+    /// A request body or a history contains many events, and most fields of each event are absent.
     #[test]
     fn what_is_mostly_absent_takes_next_to_no_room() {
         assert!(size_of::<Part>() <= 200, "a part takes {} bytes", size_of::<Part>());

@@ -2,11 +2,10 @@
 //!
 //! `scratchbook export` writes this format and `scratchbook import --from jsonl` reads it.
 //!
-//! A file begins with `header` and ends with `end`, which has counts. Between them are a line `app` for each app and a
-//! line `user` for each user, in byte order, an app before its users. Each of these lines is followed by `put` lines:
-//! the writes to the state of that app or user that no event in the file contains. A user's lines continue with the
-//! user's sessions, each a line `session` with its `event` lines and `artifact` lines, and then the user's own
-//! artifacts.
+//! A file begins with `header` and ends with `end`, which has counts. Between them, each app has a line `app` and each
+//! user has a line `user`, in byte order, an app before its users. After each of these lines come `put` lines: the
+//! writes to the state of that app or user that no event in the file contains. A user's lines continue with the user's
+//! sessions, each a line `session` with its `event` lines and `artifact` lines, and then the user's own artifacts.
 //!
 //! ```
 //! use scratchbook_core::export::{Counts, ExportLine, FORMAT, VERSION};
@@ -74,7 +73,7 @@ pub enum ExportLine<'a> {
     Session {
         /// The session's id.
         id: &'a str,
-        /// When it was created, in seconds since 1970. Only given for a session without events.
+        /// When the session was created, in seconds since 1970. Only given for a session without events.
         #[serde(skip_serializing_if = "Option::is_none")]
         create_time: Option<f64>,
         /// When the session expires, in seconds since 1970, if it does.

@@ -140,7 +140,7 @@ pub(crate) fn check_depth(value: &Value, what: impl Fn() -> String) -> Result<()
     check_levels(value, MAX_DEPTH, what)
 }
 
-/// Refuses a value that is nested too deeply for an item of a list.
+/// Refuses a value that is nested too deeply to be an item of a list.
 pub(crate) fn check_item_depth(value: &Value, what: impl Fn() -> String) -> Result<()> {
     check_levels(value, MAX_DEPTH - 1, what)
 }
@@ -203,7 +203,8 @@ pub fn bytes_of(value: &(impl Serialize + ?Sized)) -> u64 {
     count.0
 }
 
-/// Returns the length of a value as JSON text, in bytes; `None` if it exceeds `most`, after which counting stops.
+/// Returns the length of a value as JSON text, in bytes. Counting stops when the length exceeds `most`; the result is
+/// then `None`.
 ///
 /// ```
 /// use scratchbook::json;
@@ -252,8 +253,8 @@ fn write(value: &(impl Serialize + ?Sized), to: impl io::Write, what: &str) -> R
 /// serde_json reads at most 127 levels.
 const MAX_TEXT_DEPTH: usize = 127;
 
-/// A formatter of compact JSON. It fails before the text is too deep to be read back, and before writing the text
-/// overflows the stack.
+/// A formatter of compact JSON. It fails if the text would be too deep to be read back, which also keeps deep values
+/// from overflowing the stack.
 struct Bounded {
     depth: usize,
 }

@@ -64,7 +64,7 @@ impl<D: Backend> AfterCommit<D> {
         }
     }
 
-    /// Waits for a write, reports its commit, and settles what it is charged for.
+    /// Waits for a write, reports its commit, and settles the quota that was reserved for it.
     pub(super) async fn write<T>(
         self: &Arc<Self>,
         scope: CommitScope,

@@ -70,7 +70,7 @@ pub trait Backend:
 /// Opening, checking and closing a database.
 #[async_trait]
 pub trait Connect: Sized {
-    /// Parses a URI of this database into its address with the driver's own parameters, and our options.
+    /// Parses a URI of this database. Returns the address, which keeps the driver's own parameters, and our options.
     fn read_uri(uri: &str) -> Result<(DatabaseUri, DatabaseOptions)>;
 
     /// Connects to the database, and creates, checks or migrates its tables as `options.migrate` says.

@@ -40,7 +40,7 @@ impl QueuedCreation {
     }
 }
 
-/// A creation is answered with whether the session was created.
+/// A queued creation. The answer says whether the session was created.
 type CreationJob = Job<QueuedCreation, bool>;
 
 /// The queue of creations.

@@ -286,7 +286,8 @@ fn committed(append: &NewAppend, row: AppendRow) -> Result<Committed> {
     answer_to(&append.key, &append.event.prepared, append.event.prepared.event.clone(), row)
 }
 
-/// Returns the caller's answer to an append of `sent`, which was stored as `event` if this call stored it.
+/// Returns the caller's answer to an append of `sent`. If this call has stored the event, `event` is the event as
+/// stored.
 pub(super) fn answer_to(key: &SessionKey, sent: &Prepared, mut event: Event, row: AppendRow) -> Result<Committed> {
     match row {
         AppendRow::Stored { seq, logs } => {

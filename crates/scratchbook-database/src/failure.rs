@@ -43,7 +43,7 @@ pub enum CommitFate {
 pub type Attempt<T> = Result<T, Failure>;
 
 impl Failure {
-    /// Creates a failure of the database, or on the way to it. Its reason is meant for the operator.
+    /// Creates the failure of a database that failed or could not be reached. The reason is meant for the operator.
     #[doc(hidden)]
     pub fn new(fate: CommitFate, error: Error) -> Self {
         Self { fate, error: error.for_operator() }

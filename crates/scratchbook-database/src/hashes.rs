@@ -1,4 +1,4 @@
-//! What a database has stored of a session's running hash.
+//! The data that a database has stored about a session's running hash.
 
 use scratchbook_core::plan::running_hash::StoredStart;
 use scratchbook_core::session::{EventHash, EventHashes, RunningHash, SessionKey};

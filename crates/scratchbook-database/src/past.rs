@@ -128,7 +128,7 @@ impl<D: Backend> AfterCommit<D> {
         });
     }
 
-    /// Runs background work when a permit is free. Only closing waits for it.
+    /// Runs background work when a permit is free. Only closing waits for the work.
     fn aside(self: &Arc<Self>, pass: &GatePass, work: impl Future<Output = ()> + Send + 'static) {
         let (after, pass) = (Arc::clone(self), pass.clone());
         tokio::spawn(async move {

@@ -76,8 +76,8 @@ impl<S> Coded<S, Encryption> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlainValues {
-    /// It is read, as data from before encryption was introduced. Anybody who can write to the database can put
-    /// such data there.
+    /// It is read, because it may be from before encryption was introduced. Anybody who can write to the database can
+    /// put such data there.
     #[default]
     Read,
     /// It is refused as `DataCorrupted`.

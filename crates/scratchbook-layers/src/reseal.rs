@@ -17,7 +17,7 @@ use scratchbook_core::state::{Change, Operation, Scope, StateDelta};
 /// The author of the commits.
 const AUTHOR: &str = "scratchbook";
 const PAGE: usize = 100;
-/// How many bytes of encrypted values go into one commit, limited because other writes wait.
+/// The maximum number of bytes of encrypted values in one commit, because other writes wait for it.
 const COMMIT_BYTES: u64 = 1 << 20;
 /// How many times a page is retried if another writer changes it.
 const TRIES: usize = 100;

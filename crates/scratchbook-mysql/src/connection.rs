@@ -1,8 +1,8 @@
 //! A pool of connections, each of which is lent to one call at a time.
 //!
 //! The pool is our own: a list and a semaphore. In the driver's pool, a task returns connections some time after a
-//! call, so consecutive calls would open new ones. It also resets connections, which costs a round trip and loses the
-//! prepared statements.
+//! call, so consecutive calls would open new ones. The driver's pool also resets connections, which costs a round trip
+//! and loses the prepared statements.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

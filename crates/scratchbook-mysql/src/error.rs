@@ -215,11 +215,11 @@ fn server(place: &str, stage: Stage, error: &ServerError) -> Failure {
 /// Returns whether an error that is not listed was caused by the statement or its values, and so occurred before any
 /// commit.
 fn is_surely_refused(error: &ServerError) -> bool {
-    // Most errors have the state HY000. These are the ones among them about values, character sets, JSON and missing
-    // objects.
+    // Most errors have the state HY000. Of these errors, the following are about values, character sets, JSON and
+    // missing objects.
     let of_values = matches!(error.code, 1193 | 1231 | 1264..=1267 | 1292 | 1364..=1366 | 1525 | 1644 | 4035..=4045);
-    // These states are for errors of values, constraints, statements and permissions, and not for those of transactions
-    // or connections.
+    // These states are for errors of values, constraints, statements and permissions, and not for errors of
+    // transactions or connections.
     of_values || ["0A", "21", "22", "23", "28", "3D", "42", "45"].iter().any(|class| error.state.starts_with(class))
 }
 

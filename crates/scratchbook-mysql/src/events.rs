@@ -97,17 +97,17 @@ fn last_since(address: &[&str; 3], seconds: f64, count: usize, (many, far): (usi
     Picked { sql, values }
 }
 
-/// Returns a count for LIMIT, at most what a column can hold.
+/// Returns a count as a parameter for LIMIT, reduced to the largest number of a column.
 pub(super) fn sql_limit(count: usize) -> Value {
     number(u64::try_from(count).unwrap_or(u64::MAX))
 }
 
-/// Returns a number as a parameter, at most what a column can hold.
+/// Returns a number as a parameter, reduced to the largest number of a column.
 pub(super) fn number(number: u64) -> Value {
     i64::try_from(number).unwrap_or(i64::MAX).into()
 }
 
-/// How many attempts at a batch may end without a result for any of its appends.
+/// The maximum number of attempts at a batch that end without a result for any append.
 const TRIES: usize = 3;
 
 #[async_trait]
@@ -162,7 +162,7 @@ impl Appends for MySql {
     }
 }
 
-/// Returns the failure of a batch in which one append exceeds a limit: its appends are then written one by one.
+/// Returns the failure of a batch in which one append exceeds a limit. The caller then writes the appends one by one.
 fn full() -> Failure {
     Error::new(ErrorKind::ResourceExhausted, "one of these goes beyond a limit").into()
 }

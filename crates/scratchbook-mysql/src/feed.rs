@@ -168,7 +168,7 @@ impl MySql {
              ON DUPLICATE KEY UPDATE position = `{prefix}feeds`.position",
         );
         lease.rows(&lock, vec![of_app.clone()]).await?;
-        // One more row of each kind is read than is numbered, so that unread rows come last at their position.
+        // One row more of each kind is read than can be numbered, so that all unread rows come after the numbered rows.
         let limit = sql_limit(AT_ONCE + 1);
         let sql = self.sql(&format!(
             "SELECT 0 AS kind, position AS app_position, 0 AS user_position, NULL AS user_id, NULL AS id, NULL AS scope,

@@ -326,8 +326,8 @@ const LATER_OF_APP: i64 = 5;
 /// The maximum number of keys that one statement looks up in a log.
 const AT_ONCE: usize = 32;
 
-/// Adds the part of a statement that reads the keys of a user or an app that were not written after a position, and the
-/// names of all others.
+/// Adds the part of a statement that reads the keys of a user or an app. Of keys that were written after the position,
+/// it reads only the names.
 fn add_shared(sql: &mut String, values: &mut Vec<Value>, owner: &[&str], position: i64) {
     let (part, later, states, of_key) = match owner {
         [_, _] => (USERS, LATER_OF_USER, "user_states", "app_name = ? AND user_id = ?"),

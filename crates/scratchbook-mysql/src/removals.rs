@@ -165,7 +165,7 @@ impl MySql {
 
     /// Records that a session was removed, or that its events up to a number were removed. A record of a pruning
     /// replaces only an earlier record of a pruning; any other record replaces all earlier records of the session. The
-    /// session's row is locked.
+    /// caller has locked the session's row.
     pub(super) async fn record(
         &self,
         lease: &mut Lease<'_>,
@@ -184,7 +184,8 @@ impl MySql {
         self.insert(lease, address, kind, last).await
     }
 
-    /// Records that a user was removed, which replaces all records of the user's sessions. The user's row is locked.
+    /// Records that a user was removed, which replaces all records of the user's sessions. The caller has locked the
+    /// user's row.
     pub(super) async fn record_user(&self, lease: &mut Lease<'_>, user: &[Value; 2], sessions: usize) -> Attempt<()> {
         self.delete(lease, "removals", "WHERE app_name = ? AND user_id = ?", user).await?;
         let [app, user] = user.clone();

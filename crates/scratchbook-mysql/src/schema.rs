@@ -163,7 +163,8 @@ fn error_of(failure: Failure) -> Error {
     failure.error
 }
 
-/// Lock names are global to the server, so this one includes the database. It has at most 64 characters.
+/// The name of the lock. It includes the database, because lock names are global to the server, and has at most 64
+/// characters.
 const LOCK: &str = "CONCAT('scratchbook.', SHA1(CONCAT(DATABASE(), '.', ?)))";
 
 async fn lock(lease: &mut Lease<'_>, prefix: &str, wait: Duration, place: &str) -> Attempt<()> {

@@ -110,14 +110,14 @@ impl MySql {
         ));
         let app = [Value::from(app_name)];
         let values = [&here[..], &here, &app, &here, &app, &app, &here, &app, &app].concat();
-        // If the list is of one user, every page has that user's state, as every page has the app's state.
+        // In a list of one user, every page has that user's state, like the app's state.
         let of_users = query.user_id.is_none();
         let is_of_item = |row: &Row| matches!(row.get(0), Some(OWN)) || of_users && matches!(row.get(0), Some(USERS));
         let rows = lease.rows_within(&sql, values, room, is_of_item).await?;
         Ok(sessions(app_name, query, rows)?)
     }
 
-    /// Locks the row of a session that has not expired, and reads columns of it.
+    /// Locks the row of a session that has not expired, and reads columns of the row.
     pub(super) async fn lock_row(
         &self,
         lease: &mut Lease<'_>,

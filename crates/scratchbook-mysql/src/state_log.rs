@@ -77,7 +77,7 @@ fn change(owner: &StateOwner, scope: Scope, row: Row) -> Result<StateChange> {
     change_of(owner, scope, &mut RowCells::from(row), 0)
 }
 
-/// Reads a change from [`COLUMNS`], the first of which is column `first`.
+/// Reads a change from the columns [`COLUMNS`], which begin at column `first` of the row.
 pub(super) fn change_of(owner: &StateOwner, scope: Scope, cells: &mut RowCells, first: usize) -> Result<StateChange> {
     let (app, user) = (owner.app_name(), owner.user_id().unwrap_or_default());
     let log = || format!("the log of {app}/{user}");

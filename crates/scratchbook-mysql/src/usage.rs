@@ -64,8 +64,8 @@ impl MySql {
         lease.rows(&sql, [stored(key, u64::MAX), address(key).to_vec()].concat()).await.map(drop)
     }
 
-    /// Subtracts the size of the events up to `end`, which are about to be pruned, and adds the size of `state`, with
-    /// which the fold then begins.
+    /// Subtracts the size of the events up to `end`, which are about to be pruned, and adds the size of `state`, which
+    /// becomes the state with which the fold begins.
     pub(super) async fn take_off(&self, lease: &mut Lease<'_>, key: &SessionKey, end: u64, state: &str) -> Attempt<()> {
         let begins = if state == "{}" { 0 } else { state.len() as u64 };
         let sql = self.sql(&format!(

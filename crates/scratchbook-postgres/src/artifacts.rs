@@ -87,8 +87,8 @@ impl Artifacts for Postgres {
         let lease = self.connections.lease().await?;
         let gone = lease.query(&self.statements.artifact.delete, &[&app, &user, &session, &filename]).await?;
         if gone.is_empty() {
-            // An earlier attempt of this call may have deleted the artifact. As when a session is already gone, our own
-            // commit waits until that attempt's commit is replicated.
+            // An earlier attempt of this call may have deleted the artifact. This write gives our own commit something
+            // to replicate, so the commit waits until the earlier one is replicated.
             lease.query(&self.statements.delete.touch_app, &[&app]).await?;
         }
         Ok(())

@@ -114,7 +114,8 @@ impl Connections {
         Ok(self.lease().await?.only_reading())
     }
 
-    /// Takes a connection without a statement timeout. Waiting for a lock still ends, by the server's setting.
+    /// Takes a connection without a statement timeout. The wait for a lock is still limited, by a setting of the
+    /// server.
     pub(super) async fn lease_without_deadline(&self) -> Attempt<Lease<'_>> {
         self.lease_for(None).await
     }

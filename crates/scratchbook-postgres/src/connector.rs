@@ -128,8 +128,8 @@ impl Connect for Connector {
     }
 }
 
-/// Returns a configuration for each host. Returns none if the numbers of names, addresses and ports do not match,
-/// because the driver reports this better.
+/// Returns a configuration for each host. Returns an empty list if the numbers of names, addresses and ports do not
+/// match, because the driver reports this better.
 fn hosts(config: &Config) -> Vec<Config> {
     let (names, addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
     let count = names.len().max(addresses.len());

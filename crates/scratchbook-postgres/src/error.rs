@@ -141,8 +141,8 @@ fn source_of<T: StdError + 'static>(error: &tokio_postgres::Error) -> Option<&T>
     std::iter::successors(error.source(), |error| (*error).source()).find_map(|error| error.downcast_ref::<T>())
 }
 
-/// The parts of the server's message that quote no values. `Display` shows only the code, because the error whose
-/// source this is has the rest in its own message.
+/// The parts of the server's message that quote no values. `Display` shows only the code. The error that has this as
+/// its source contains the rest in its own message.
 #[derive(Debug)]
 struct ServerMessage {
     code: SqlState,

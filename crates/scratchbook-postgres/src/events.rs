@@ -20,7 +20,7 @@ use scratchbook_core::session::{AppendOptions, LogPositions, SessionKey};
 use scratchbook_core::state::Scope;
 pub(crate) use scratchbook_database::{AppendRow, Appends, Attempt, NewAppend, Unresolved};
 
-/// What an append does with its transaction, if it is in one.
+/// How an append leaves the transaction that it runs in, if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AppendEnd {
     Commit,

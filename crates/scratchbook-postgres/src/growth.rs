@@ -38,7 +38,7 @@ impl KeyLimit {
 
 impl Postgres {
     /// Checks writes one after the other, and refuses them if one leaves more keys in a scope than the limit allows.
-    /// The owners of the keys are locked.
+    /// The caller has locked the owners of the keys.
     pub(super) async fn check_growth(
         &self,
         lease: &Lease<'_>,

@@ -1,9 +1,10 @@
 //! The running hashes that this process expects to find in the rows of sessions.
 //!
-//! If a batch has several events of a session, each continues the running hash of the one before it. In SQL that takes
-//! a recursion, which costs more than a tenth of such a batch. So the hashes are computed here, if only this process
-//! has appended to the session lately. The statement stores an event with its expected hash only if the locked row
-//! shows that the hash is right. It leaves the other events, and the statement with the recursion stores them.
+//! If a batch has several events of a session, each event continues the running hash of the event before it. In SQL
+//! this needs a recursion, which takes more than a tenth of the time of such a batch. So the hashes are computed here,
+//! unless another process has appended to the session lately. The statement stores an event with its expected hash only
+//! if the locked row shows that the hash is right. It leaves the other events, and the statement with the recursion
+//! stores them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -47,8 +48,8 @@ pub(super) struct Answered<'a> {
 }
 
 impl Heads {
-    /// Returns what is expected of each event of a batch, which is sorted by session. Returns `None` if a session that
-    /// has several events is not known.
+    /// Returns what is expected of each event of a batch, which is sorted by session. Returns `None` if the batch has
+    /// several events of a session whose running hash is not known.
     pub(super) fn expect(&self, sorted: &[&NewAppend]) -> Option<Vec<ExpectedHead>> {
         let known = self.known();
         let mut events = Vec::with_capacity(sorted.len());

@@ -21,7 +21,7 @@ use scratchbook_database::{Attempt, Listen};
 /// The polling interval if notices do not arrive, as behind a pooler.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The polling interval if notices arrive, for commits whose notice was never sent.
+/// The polling interval if notices arrive. Polling then finds commits whose notice was never sent.
 const LOOK_BESIDE_NOTICES: Duration = Duration::from_secs(30);
 
 /// How often a listener announces itself. Writers consider it present for three times as long.
@@ -72,7 +72,7 @@ impl Notices {
     }
 }
 
-/// Whether another process listens, as of the last write that read it, and the time of that write.
+/// Whether another process listens, according to the last write that checked this, and the time of that write.
 #[derive(Debug, Default)]
 pub(super) struct ListenerState(Mutex<Option<(bool, Instant)>>);
 

@@ -36,7 +36,7 @@ impl<'a> KeysToRead<'a> {
         Self { keys, whole: whole.collect(), scopes, names }
     }
 
-    /// Returns the statements that read the keys: first the named ones, then those of each whole scope.
+    /// Returns the statements that read the keys: first the named keys, then the keys of each whole scope.
     pub(super) fn steps<'s>(
         &'s self,
         owner: &'s KeyOwner<'_>,

@@ -1,8 +1,8 @@
 //! Writes that depend on stored data: they lock and read first, in the transaction that writes.
 //!
 //! The first round trip locks and reads, and the second writes and commits. The first takes all locks that the write
-//! needs, in the same order, so that the values that were read do not change until the commit. The reads follow all
-//! locks, so they see the commits that the locks have waited for.
+//! needs, in the order of all writers, so that the values that were read do not change until the commit. The reads
+//! follow all locks, so they see the commits that the locks have waited for.
 
 use async_trait::async_trait;
 use tokio_postgres::Row;

@@ -29,7 +29,7 @@ impl Sessions for Postgres {
         let picks = !query.filter.is_empty();
         let lease = self.connections.lease_to_read().await?;
         let (statement, found) = if picks { (&statements.scan, RowRoom::ANY) } else { (&statements.page, room) };
-        // If the list is of one user, every page has that user's state, as every page has the app's state.
+        // In a list of one user, every page has that user's state, like the app's state.
         let kinds: &[&str] = if query.user_id.is_some() { &["session"] } else { &["session", "user"] };
         let is_of_item = |row: &Row| row.try_get(0).is_ok_and(|kind: &str| kinds.contains(&kind));
         let params: [&(dyn ToSql + Sync); 6] = [&app, micros, user_id, session_id, &limit, &now];

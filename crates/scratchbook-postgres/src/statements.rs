@@ -201,8 +201,8 @@ impl Fill<'_> {
         Statement { sql: sql.replace("{schema}", self.schema), types }
     }
 
-    /// Returns a statement that locks the row of a session that has not expired by the time $4, and reads columns of
-    /// it.
+    /// Returns a statement that locks the row of a session, if the session has not expired by the time $4, and reads
+    /// columns of the row.
     fn locking(&self, columns: &str, lock: &str) -> Statement {
         let sql = format!(
             "SELECT {columns} FROM {{schema}}.sessions
@@ -213,8 +213,8 @@ impl Fill<'_> {
         self.statement(&sql, &[TEXT, TEXT, TEXT, NUMBER])
     }
 
-    /// Returns a statement that lists the owners after a place in the list. The two operators compare apps and users
-    /// with it.
+    /// Returns a statement that lists the owners after a place in the list. `apps` and `users` are the operators that
+    /// compare an app and a user with that place.
     fn owners(&self, apps: &str, users: &str) -> Statement {
         let sql = include_str!("sql/owners.sql").replace("{apps}", apps).replace("{users}", users);
         self.statement(&sql, &[TEXT, TEXT, NUMBER])
@@ -231,8 +231,8 @@ impl Fill<'_> {
         self.statement(&sql, types)
     }
 
-    /// Returns a statement that writes keys. `limit` is the parameter for the maximum number of rows in a scope. The
-    /// other two are the conditions under which the rows of the user and the app existed before, so that new keys are
+    /// Returns a statement that writes keys. `limit` is the parameter for the maximum number of rows in a scope.
+    /// `user_was` and `app_was` are conditions: the rows of the user and the app existed before, so new keys are
     /// counted in these rows.
     fn writing(&self, sql: &str, types: &'static [Type], [limit, user_was, app_was]: [&str; 3]) -> Statement {
         let changes = include_str!("sql/changes.sql").trim_end();

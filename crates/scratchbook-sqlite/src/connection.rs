@@ -117,12 +117,12 @@ fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<OpenedDatabas
     // On macOS a plain fsync does not reach the disk. On other systems this setting has no effect.
     connection.pragma_update(None, "fullfsync", options.synchronous == Synchronous::Full)?;
     connection.pragma_update(None, "cache_size", -16_384)?;
-    // SQLite checkpoints a log of 8 MB instead of 4, so it copies a page that is written repeatedly less often. The log
-    // still fits in caches.
+    // SQLite checkpoints the log at 8 MB instead of 4 MB, so a page that is written again and again is copied fewer
+    // times. The log still fits in caches.
     connection.pragma_update_and_check(None, "wal_autocheckpoint", 2_048, |_| Ok(()))?;
     // Deleted and overwritten data must not stay readable in the file's free pages.
     connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
-    // Savepoints keep the pages that they may have to restore in memory instead of in a file.
+    // Savepoints then use memory instead of a file for the pages that they may have to restore.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     schema::prepare(&mut connection, &path, &mut lock)?;
     let page: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;

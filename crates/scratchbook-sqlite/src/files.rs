@@ -155,7 +155,7 @@ impl DatabaseFiles {
         self.is_cut.load(Ordering::Relaxed)
     }
 
-    /// Returns the error for a truncated database. The state lasts until the database is opened again.
+    /// Returns the error for a truncated database. Every call fails in this way until the database is opened again.
     pub(super) fn cut(&self) -> Error {
         self.is_cut.store(true, Ordering::Relaxed);
         let message = format!(

@@ -23,7 +23,7 @@ struct FinishedWrite {
     outcome: Fallible<()>,
 }
 
-/// What a group needs of the writer.
+/// The operations of the writer that a group uses.
 pub(super) trait GroupWriter {
     /// Returns the queue. Writes that arrive in the meantime are taken from it.
     fn writes(&self) -> &WriteReceiver;
@@ -103,7 +103,7 @@ impl WriteGroup {
         (self.0.len(), self.0.iter().map(|done| done.queued.bytes).sum())
     }
 
-    /// Returns whose data was written.
+    /// Returns the sessions, users and apps whose data was written.
     pub(super) fn scopes(&self) -> impl Iterator<Item = CommitScope> {
         self.0.iter().filter(|done| done.outcome.is_ok()).map(|done| done.queued.scope)
     }

@@ -1,4 +1,4 @@
-//! Checks the limit on the number of keys of each scope that a commit adds keys to.
+//! Checks the limit on the number of keys, for each scope to which a commit adds keys.
 
 use rusqlite::params_from_iter;
 

@@ -217,8 +217,8 @@ impl SqliteSessionService {
         Ok(Self::connect_with_limits(uri, |limits| limits).await?.0)
     }
 
-    /// Opens a URI as [`connect`](Self::connect) does, with the limits that `derive` makes from the URI's. Also returns
-    /// the URI's limits.
+    /// Opens a URI as [`connect`](Self::connect) does, but with the limits that `derive` computes from the URI's
+    /// limits. Also returns the URI's limits.
     pub async fn connect_with_limits(uri: &str, derive: impl FnOnce(Limits) -> Limits) -> Result<(Self, Limits)> {
         let (path, mut options) = SqliteOptions::from_uri(uri)?;
         let limits = options.limits;
@@ -275,7 +275,7 @@ impl SqliteSessionService {
         self.write_charged(scope, bytes, Charge::none(), work).await
     }
 
-    /// Does the same as [`write`](Self::write) for a write that reserves room of a quota.
+    /// Does the same as [`write`](Self::write) for a write that has reserved part of a quota.
     async fn write_charged<T: Send + 'static>(
         &self,
         scope: CommitScope,
@@ -288,7 +288,7 @@ impl SqliteSessionService {
         answer.await.map_err(|_| read::thread_ended())?
     }
 
-    /// Runs a write that removes data, and removes it from the write-ahead log as well.
+    /// Runs a write that removes data. The data is removed from the write-ahead log as well.
     async fn erase<T: Send + 'static>(
         &self,
         scope: CommitScope,

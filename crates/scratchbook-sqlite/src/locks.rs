@@ -42,7 +42,7 @@ enum LockState {
     /// The lock is ours.
     Granted(File),
     /// The lock was granted when the writer no longer waited. It was released at once, so that no other process waits
-    /// for an idle one.
+    /// for a lock that nobody uses.
     Unwanted(File),
     Failed(io::Error),
     Taken,
@@ -56,7 +56,7 @@ impl FileLock {
         Ok(lock)
     }
 
-    /// Returns the lock of a database, which is opened when it is first needed.
+    /// Returns the lock of a database. The lock's file is opened when it is first needed.
     pub(super) fn unopened(database: &Path, timeout: Duration) -> Self {
         let path = beside(database, "-lock");
         Self { database: database.to_owned(), path, timeout, file: None, waiter: None }

@@ -12,8 +12,8 @@ use scratchbook_core::session::{CommitNotices, CommitNotifier, CommitScope, Sess
 /// How often the writer looks for commits of other processes while there are watchers.
 const LOOK_AGAIN: Duration = Duration::from_millis(25);
 
-/// The shortest interval between wake-ups of all watchers for commits that have no entry in the feed, and after failed
-/// searches.
+/// The minimum time between two wake-ups of all watchers. All watchers are woken for commits without an entry in the
+/// feed, and after failed searches.
 const ALL_AGAIN: Duration = Duration::from_secs(1);
 
 /// The maximum number of new positions whose owners are looked up. If there are more, all watchers are woken.
@@ -164,7 +164,7 @@ mod tests {
     use scratchbook_core::error::ErrorKind;
     use scratchbook_core::session::SessionService;
 
-    /// How long the writer would sleep shows whether it looks for other processes' commits.
+    /// The time that the writer would sleep shows whether the writer looks for commits of other processes.
     #[tokio::test]
     async fn other_processes_are_looked_for_while_anybody_waits_and_no_longer() {
         let folder = tempfile::tempdir().unwrap();

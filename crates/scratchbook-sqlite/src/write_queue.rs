@@ -61,7 +61,7 @@ impl WriteQueue {
         }
     }
 
-    /// Wakes the writer, so that it looks again how long it may sleep.
+    /// Wakes the writer, so that it computes again how long it may sleep.
     pub(super) fn wake_writer(&self) {
         self.queue.wake();
     }
@@ -128,8 +128,8 @@ impl QueuedWrite {
         Self::charged(bytes, Charge::none(), work)
     }
 
-    /// Does the same as [`new`](Self::new) for a write that reserves room of a quota. The room stays reserved until the
-    /// outcome is known, even if the caller no longer waits.
+    /// Does the same as [`new`](Self::new) for a write that has reserved part of a quota. The part stays reserved until
+    /// the outcome is known, even if the caller no longer waits.
     pub(super) fn charged<T, W>(bytes: usize, charge: Charge<T>, work: W) -> (Self, oneshot::Receiver<Result<T>>)
     where
         T: Send + 'static,
@@ -144,7 +144,7 @@ impl QueuedWrite {
         Self { job: Box::new(job), bytes, since: Instant::now(), erases: false, scope: CommitScope::Nothing }
     }
 
-    /// Sets whose data is written, for the watchers.
+    /// Sets the session, user or app whose data is written, for its watchers.
     pub(super) fn of(self, scope: CommitScope) -> Self {
         Self { scope, ..self }
     }

@@ -52,7 +52,8 @@ fn take(from: &mut Map<String, Value>, names: &[&str], to: &mut Map<String, Valu
     }
 }
 
-/// Converts a summary of ADK for TypeScript, which is a text and counts milliseconds, to the form of the other ADKs.
+/// Converts a summary in the form of ADK for TypeScript, a text with times in milliseconds, to the form of the other
+/// ADKs.
 fn summary_of_typescript(compaction: &Value) -> Option<Value> {
     let seconds = |name: &str| compaction.get(name)?.as_f64().map(|millis| millis / 1000.0);
     let text = compaction.get("compactedContent")?.as_str()?;

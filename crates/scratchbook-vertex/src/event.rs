@@ -40,7 +40,7 @@ const ACTIONS: &[(&str, &str)] = &[
     ("escalate", "escalate"),
     ("requestedAuthConfigs", "requestedAuthConfigs"),
 ];
-/// Names that only ADK's actions have, not the API. ADK for TypeScript sends its actions unchanged. They are returned
+/// Names of ADK's actions that the API does not have. ADK for TypeScript sends its actions unchanged. They are returned
 /// only in the whole event, because other clients refuse them.
 const ADK_ACTIONS: &[&str] = &[
     "transferToAgent",

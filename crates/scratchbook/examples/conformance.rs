@@ -40,7 +40,7 @@ async fn main() -> Result<ExitCode> {
     Ok(if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Encrypted values need higher limits; for a store in memory, they cannot be set in the URI.
+/// Encrypted values need higher limits. The URI of a store in memory cannot set them, so they are set here.
 async fn open(uri: &str, is_sealed: bool) -> Result<Store> {
     if uri == "memory:" && is_sealed {
         let limits = Limits::unlimited().with_keys_per_scope(Limits::default().keys_per_scope);

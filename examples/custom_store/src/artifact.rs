@@ -22,7 +22,8 @@ fn artifact_name(session: &SessionKey, filename: &str) -> Result<ArtifactName> {
 }
 
 impl MapStore {
-    /// What there is, but for a session that has expired: its artifacts are gone with it.
+    /// Returns all data, without the session if it has expired. The artifacts of an expired session are deleted with
+    /// it.
     fn of_session(&self, session: &SessionKey) -> Result<MutexGuard<'_, Inner>> {
         let mut inner = self.open()?;
         inner.drop_expired(session);

@@ -1,4 +1,4 @@
-//! All the data, and what a commit does to it. The caller holds the lock.
+//! All data of the store, and how commits change it. The caller holds the lock.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -26,14 +26,14 @@ pub(super) struct Inner {
     pub(super) sessions: BTreeMap<SessionKey, Kept>,
     pub(super) owned: HashMap<StateOwner, Owned>,
     pub(super) artifacts: BTreeMap<ArtifactName, Vec<(PreparedArtifact, f64)>>,
-    /// What was committed, with its position.
+    /// The commits, each with its position.
     pub(super) feed: Vec<(u64, FeedCommit)>,
 }
 
-/// The app, the user, the session or `None` for the user's own, and the name.
+/// The app, the user, the session (`None` for an artifact of the user), and the name.
 pub(super) type ArtifactName = (String, String, Option<String>, String);
 
-/// State of a user or an app, and its log.
+/// The state of a user or an app, and its log.
 #[derive(Debug, Default)]
 pub(super) struct Owned {
     pub(super) values: BTreeMap<String, Value>,
@@ -43,12 +43,12 @@ pub(super) struct Owned {
 }
 
 impl Inner {
-    /// A session, unless it has expired.
+    /// Returns a session, unless it has expired.
     pub(super) fn live(&self, key: &SessionKey) -> Option<&Kept> {
         self.sessions.get(key).filter(|kept| !kept.is_expired())
     }
 
-    /// The users of an app who have a session with this id.
+    /// Returns the users of an app who have a session with this id.
     pub(super) fn users_with(&self, app_name: &str, session_id: &str) -> impl Iterator<Item = &str> {
         let of_app = self.sessions.iter().filter(move |(key, kept)| {
             (key.app_name(), key.session_id()) == (app_name, session_id) && !kept.is_expired()
@@ -62,7 +62,8 @@ impl Inner {
         }
     }
 
-    /// Puts a removal into the feed, in place of an earlier one of the same session, or of all of the user's.
+    /// Adds a removal to the feed. It replaces earlier removals of the same session, or of all sessions of a removed
+    /// user. A pruning replaces only an earlier pruning.
     pub(super) fn record(&mut self, removal: Removal) {
         self.feed.retain(|(_, commit)| {
             let FeedCommit::Removed(old) = commit else { return true };
@@ -87,7 +88,7 @@ impl Inner {
         });
     }
 
-    /// What was changed at the last position outside of events, for the feed.
+    /// Adds the changes at the last position to the feed, for changes outside of events.
     pub(super) fn feed_changes(&mut self, owner: &StateOwner) {
         let position = self.position;
         let log = self.owned.get(owner).into_iter().flat_map(|owned| &owned.log);
@@ -132,7 +133,7 @@ impl Inner {
         let seq = kept.last() + 1;
         let prepared = match prepared.is_plain(options) {
             true => prepared,
-            // Operations, guards, and appends that want to be refused for being late depend on what is stored.
+            // Operations, guards and optimistic locking depend on stored values.
             false => {
                 let mut found = Found::new(seq - 1).with_create_time(kept.made);
                 let reads = prepared.reads(options).map(|change| (change.scope, change.name.as_str()));
@@ -179,7 +180,7 @@ impl Inner {
         Ok(Committed::new(event, Outcome::Stored).with_log_positions(LogPositions::of_feed(self.position)))
     }
 
-    /// Reads keys: their values, and where they were written last.
+    /// Reads keys: their values, and the places of their last writes.
     pub(super) fn find<'a>(
         &self,
         key: &SessionKey,
@@ -213,7 +214,7 @@ impl Inner {
         Ok(())
     }
 
-    /// The keys of a scope that are there.
+    /// Returns the names of the existing keys of a scope.
     pub(super) fn names(&self, key: &SessionKey, scope: Scope) -> Result<BTreeSet<&str>> {
         if scope == Scope::Session {
             let kept = self.sessions.get(key).into_iter().flat_map(|kept| kept.state.keys());
@@ -223,14 +224,14 @@ impl Inner {
         Ok(owned.map(String::as_str).collect())
     }
 
-    /// Looks up who wrote the keys in the way.
+    /// Returns the error of a refusal, with the writers of the conflicting keys.
     pub(super) fn refused(&self, key: &SessionKey, refusal: Refusal) -> Error {
         let writers: Vec<_> =
             refusal.keys().map(|written| self.writer(key, written.scope, &written.name, written.place)).collect();
         refusal.into_error(writers)
     }
 
-    /// Who wrote a key at a place.
+    /// Returns the writer of a key at a place: the number of an event, or a position in the log.
     pub(super) fn writer(&self, key: &SessionKey, scope: Scope, name: &str, place: u64) -> Option<KeyWriter> {
         let of_event = |key: &SessionKey, seq| {
             let event = self.sessions.get(key)?.events.iter().find(|event| event.seq == Some(seq))?;

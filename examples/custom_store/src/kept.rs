@@ -1,4 +1,4 @@
-//! A session as it is kept.
+//! A stored session.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use super::now;
 
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    /// The state the fold begins with, after the event `base`, at a position in the logs.
+    /// The state with which the fold begins: the state after the event `base`, at `position` in the logs.
     pub(super) initial: Map<String, Value>,
     pub(super) base: u64,
     pub(super) position: u64,
     pub(super) state: Map<String, Value>,
-    /// The number of the event that wrote a key last.
+    /// The number of the event that last wrote each key.
     pub(super) written: HashMap<String, u64>,
     pub(super) events: Vec<Arc<Event>>,
-    /// Where each of them stands in the logs.
+    /// The position of each event in the logs.
     pub(super) positions: Vec<u64>,
-    /// The running hash before the first event, and that up to each event.
+    /// The running hash before the first event; `running` has the running hash up to each event.
     pub(super) start: Option<RunningHash>,
     pub(super) running: Vec<RunningHash>,
-    /// The hash of an event as it was sent, and the position of its commit.
+    /// By event id, the hash of the event as it was sent, and the position of its commit.
     pub(super) known: HashMap<String, ([u8; 32], u64)>,
     pub(super) made: i64,
     pub(super) micros: i64,
@@ -46,7 +46,7 @@ impl Kept {
         &self.positions[..(seq - self.base) as usize]
     }
 
-    /// The session's keys after an event, with the numbers of those that wrote them.
+    /// Returns the session's keys after an event, each with the number of the event that wrote it.
     pub(super) fn state_at(&self, seq: u64) -> Map2 {
         let mut state: Map2 =
             self.initial.clone().into_iter().map(|(name, value)| (name, (self.base, value))).collect();
@@ -64,5 +64,5 @@ impl Kept {
     }
 }
 
-/// Values with the numbers of the events that wrote them.
+/// Values by key, each with the number of the event that wrote it.
 pub(super) type Map2 = BTreeMap<String, (u64, Value)>;

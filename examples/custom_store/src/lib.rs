@@ -1,7 +1,7 @@
-//! A store of your own: plain maps under one lock, on the descriptions of [`scratchbook_core::plan`], held to every promise
-//! by the conformance suite.
+//! A store of your own: plain maps under one lock. It carries out the descriptions of [`scratchbook_core::plan`], and
+//! the conformance suite tests every promise.
 //!
-//! It shows what a store has to do and no more: nothing in it is fast.
+//! It shows only what a store has to do, and is not optimized for speed.
 
 mod artifact;
 mod inner;
@@ -23,7 +23,7 @@ pub struct MapStore {
     limits: Limits,
     inner: Mutex<Inner>,
     notifier: CommitNotifier,
-    /// Tells cursors of its feeds from those of other stores.
+    /// Distinguishes cursors of this store's feeds from cursors of other stores.
     id: String,
 }
 
@@ -34,7 +34,7 @@ impl Default for MapStore {
 }
 
 impl MapStore {
-    /// An empty store.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         let (limits, inner, id) = (Limits::default(), Mutex::default(), SystemEnvironment.new_id());

@@ -24,10 +24,10 @@ use super::inner::owner_of;
 use super::kept::Kept;
 use super::{MapStore, micros, missing, now, seconds, taken};
 
-/// How many bytes a page of a log has.
+/// The maximum number of bytes in a page of a log.
 const LOG_BYTES: u64 = 16 << 20;
 
-/// How many bytes a value has as JSON text.
+/// Returns the size of a value as JSON text, in bytes.
 fn bytes(value: &Value) -> u64 {
     value.to_string().len() as u64
 }
@@ -291,7 +291,7 @@ impl SessionService for MapStore {
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
         self.open()?.delete(key, RemovalKind::Deleted);
-        // Its watchers see that it is gone.
+        // Watchers of the session see that it was deleted.
         self.notifier.notify();
         Ok(())
     }
@@ -315,7 +315,7 @@ impl SessionService for MapStore {
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
         let prepared = prepare_state(owner, delta, &options, &self.limits)?;
         let ((author, time), mut inner) = (options.checked(|| SystemEnvironment.now())?, self.open()?);
-        // The owner's keys are looked up by the address of some session of its.
+        // The owner's keys are looked up by the address of a session, which need not exist.
         let of = SessionKey::new(owner.app_name(), owner.user_id().unwrap_or_default(), "any")?;
         let mut found = Found::new(0);
         inner.find(&of, prepared.reads().map(|change| (change.scope, change.name.as_str())), &mut found)?;
@@ -346,7 +346,7 @@ impl SessionService for MapStore {
             ChangeQuery::After(after) => {
                 let log: Vec<_> = log.iter().filter(|change| change.position > *after).cloned().collect();
                 let limit = log.iter().take(limit).take_while(|change| room.takes(change.bytes())).count();
-                // A page holds commits whole.
+                // A page ends between two commits, never within one.
                 let end = log.get(limit.wrapping_sub(1)).map_or(0, |last| last.position);
                 Ok(log
                     .into_iter()
@@ -470,7 +470,7 @@ impl MapStore {
 
     async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
         let mut inner = self.open()?;
-        // What is written from now on is not pruned, whatever position is named.
+        // Changes that are written from now on are not pruned, whatever position was requested.
         let before = before.min(inner.position + 1);
         let Some(owned) = inner.owned.get_mut(owner).filter(|_| limit > 0) else { return Ok(0) };
         owned.pruned = owned.pruned.max(before);

@@ -37,8 +37,8 @@ pub(super) fn violations(entries: &[HistoryEntry]) -> Vec<String> {
     violations
 }
 
-/// Returns what is stored of a commit with an unknown outcome, if only a part is stored. The commit may have been
-/// carried out during the reads at the end, so the last read of all its lists at one time shows what is stored.
+/// Returns a description of a commit with an unknown outcome that is stored only in part. The commit may have been
+/// carried out during the reads at the end, so the last transaction that reads all of its lists shows what is stored.
 fn in_part(entry: &HistoryEntry, entries: &[HistoryEntry]) -> Option<String> {
     let lists: HashSet<_> = appends(entry).map(|(list, _)| list).collect();
     let place = entry.index;

@@ -1,4 +1,4 @@
-//! Tests that faults which are planted in a history without faults are found.
+//! Plants faults in a history without faults, and tests that the checks find them.
 
 use std::sync::Arc;
 use std::time::Duration;

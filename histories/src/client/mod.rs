@@ -24,7 +24,8 @@ pub struct EventAppend {
     pub event_id: String,
     /// The elements to append, by the keys of their lists.
     pub elements: Vec<(String, u64)>,
-    /// What the writer has seen, if the write has to be refused when one of these keys was written since.
+    /// The version that the writer has seen. If it is set, the write is refused if one of these keys was written after
+    /// that version.
     pub seen: Option<SeenVersion>,
 }
 

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::Durability;
 
-/// The app of everything, and the user whose sessions stay.
+/// The app of all sessions, and the user whose sessions are not deleted.
 pub(super) const APP: &str = "app";
 pub(super) const USER: &str = "alice";
 

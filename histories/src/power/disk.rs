@@ -247,8 +247,8 @@ impl StoredFile {
         content
     }
 
-    /// Keeps each sector as one of the writes to it left it: as the newest write did with this probability, and
-    /// otherwise as any of them did. If a truncation is lost, all later writes are lost, too.
+    /// Gives each sector the content that it had after one of the writes to it: with this probability after the newest
+    /// write, otherwise after any of them. If a truncation is lost, all later writes are lost, too.
     fn sectors(&self, probability: f64, random: &mut fastrand::Rng, loss: &mut LostWrites) -> Vec<u8> {
         let mut content = self.durable.clone();
         let mut rest = &self.pending[..];

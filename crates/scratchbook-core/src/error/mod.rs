@@ -93,7 +93,7 @@ struct ErrorFields {
     message: String,
     source: Option<Box<dyn StdError + Send + Sync>>,
     conflicts: Vec<KeyConflict>,
-    /// Whether the call may have taken effect, so that a retry could repeat it.
+    /// Whether the call may have taken effect, so that a retry could apply it a second time.
     may_have_taken_effect: bool,
     /// Whether the reason concerns the operator of the program and not its caller.
     for_operator: bool,
@@ -142,7 +142,7 @@ impl Error {
     }
 
     /// Whether a retry without changes may succeed later. This is `false` if the call may have taken effect and a retry
-    /// would repeat it.
+    /// would apply it a second time.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         let may_pass =
@@ -209,7 +209,7 @@ impl Error {
     }
 
     /// Marks the error as [not retryable](Self::is_retryable), whatever its kind: the call may have taken effect, and a
-    /// retry would repeat it.
+    /// retry would apply it a second time.
     #[must_use]
     pub fn not_retryable(mut self) -> Self {
         self.inner.may_have_taken_effect = true;

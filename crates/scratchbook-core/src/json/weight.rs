@@ -19,8 +19,8 @@ const VALUE: u64 = size_of::<Value>() as u64;
 /// The number of values in JSON text, their depth, and about how much memory they take once parsed.
 ///
 /// The estimate takes one pass over the bytes, allocates nothing, and does not validate the text. For valid JSON the
-/// counts are exact. For other text, they are not lower than the counts of the values that a parser has built before it
-/// finds the error.
+/// counts are exact. For invalid text, they are at least the counts of the values that a parser builds before it finds
+/// the error.
 ///
 /// ```
 /// use scratchbook::json::Weight;

@@ -9,9 +9,9 @@ use crate::session::{SessionService, forward_sessions};
 
 /// A service with a time limit for every call. A call that exceeds the limit fails with `Unavailable`.
 ///
-/// A write that exceeds its deadline is not rolled back: its outcome is unknown, and a retry with the same ids is
-/// safe. The layer needs a Tokio runtime with a timer, such as that of `#[tokio::main]`. Wrap a shared service for one
-/// call, or once for all calls.
+/// A write that exceeds its deadline is not rolled back: its outcome is unknown, and a retry with the same ids is safe.
+/// The layer needs a Tokio runtime with a timer, such as that of `#[tokio::main]`. The layer can wrap a shared service
+/// for a single call, or once for all calls.
 ///
 /// ```
 /// use std::sync::Arc;

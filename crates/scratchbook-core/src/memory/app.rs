@@ -20,7 +20,8 @@ use crate::session::{
 };
 use crate::state::{Scope, ScopeMap, StateMap};
 
-/// How many events lie between two kept states of a session. With persistent maps, a kept state costs next to nothing.
+/// The number of events between two states that are kept of a session. A kept state takes almost no memory, because the
+/// maps are persistent.
 pub(super) const CHECKPOINT_EVENTS: u64 = 256;
 
 #[derive(Debug, Default)]
@@ -32,7 +33,7 @@ pub(super) struct AppData {
     by_id: BTreeSet<(Arc<str>, Arc<str>)>,
     /// The commits, by position.
     pub(super) feed: BTreeMap<u64, FeedItem>,
-    /// The removals, by user and session; the removal of a user has an empty session.
+    /// The removals, by user and session; for the removal of a user, the session is empty.
     pub(super) removed: BTreeMap<(Arc<str>, Arc<str>), Removed>,
     /// The removals of sessions and users by position, and so by age.
     pub(super) removed_at: BTreeMap<u64, (Arc<str>, Arc<str>)>,
@@ -43,7 +44,7 @@ pub(super) struct AppData {
 #[derive(Debug, Default)]
 pub(super) struct User {
     pub(super) state: OwnedState,
-    /// Boxed, so that the map moves pointers when it grows, not sessions.
+    /// Boxed, so that the map moves pointers and not sessions when it grows.
     pub(super) sessions: HashMap<Arc<str>, Box<MemorySession>>,
     pub(super) by_update: BTreeSet<SharedListPosition>,
     pub(super) artifacts: BTreeMap<ArtifactName, ArtifactVersions>,
@@ -54,7 +55,7 @@ pub(super) struct User {
 /// The versions of an artifact, each with the time it was saved.
 pub(super) type ArtifactVersions = Vec<(PreparedArtifact, f64)>;
 
-/// The session of an artifact, `None` for the user's, and its name.
+/// The session of an artifact (`None` if it belongs to the user), and the artifact's name.
 pub(super) type ArtifactName = (Option<Arc<str>>, String);
 
 #[derive(Debug)]
@@ -116,7 +117,8 @@ impl User {
 }
 
 impl AppData {
-    /// Returns the app, if it or one of its users has data, and the users that have data, in no order.
+    /// Returns the owners of data in no particular order: the app, if it or one of its users has data, and each user
+    /// that has data.
     pub(super) fn owners(&self, app_name: &Arc<str>) -> Vec<StateOwner> {
         let users = self.users.iter().filter(|(_, user)| user.has_something());
         let user = |user_id: &Arc<str>| StateOwner::User { app_name: app_name.clone(), user_id: user_id.clone() };
@@ -244,7 +246,7 @@ pub(super) fn time_order(seconds: f64) -> u64 {
 }
 
 impl MemorySession {
-    /// Returns the current session; the position is the last one assigned.
+    /// Returns the current session. `position` is the last position that was assigned.
     pub(super) fn to_session(&self, state: StateMap, events: Events, position: u64) -> Session {
         Session::new(self.key.clone(), state)
             .with_events(events)

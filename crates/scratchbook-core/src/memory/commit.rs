@@ -153,8 +153,8 @@ impl AppData {
 }
 
 impl MemorySession {
-    /// Returns the event with this id, if there is one. Fails if the hash of the event that was sent now, which `sent`
-    /// returns, differs from the stored event's.
+    /// Returns the event with this id, if there is one. `sent` returns the hash of the event that was sent now; the
+    /// call fails if the stored event has another hash.
     fn replayed(&self, id_hash: u64, id: &str, sent: impl FnOnce() -> Result<[u8; 32]>) -> Result<Option<Committed>> {
         let Some(event) = self.event_with_id(id_hash, id) else {
             return Ok(None);
@@ -177,7 +177,7 @@ impl MemorySession {
     }
 }
 
-/// Returns the changes in the order in which all stores log them: by scope, and by name within each.
+/// Returns the changes in the order in which all stores log them: by scope, and within a scope by name.
 fn in_order(delta: &StateDelta) -> Vec<(Scope, &str, &Change)> {
     let mut changes: Vec<_> = delta
         .iter()

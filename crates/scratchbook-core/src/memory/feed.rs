@@ -99,8 +99,8 @@ impl AppData {
         }
     }
 
-    /// Removes a session's events from the feeds. Events that a fork has copied have the positions of the original's
-    /// events, which stay.
+    /// Removes a session's events from the feeds. Events that a fork has copied have the positions of the original
+    /// events. The original events stay in the feeds when the fork is removed.
     pub(super) fn leave_feed(&mut self, key: &SessionKey, positions: impl IntoIterator<Item = u64>) {
         for position in positions {
             if matches!(self.feed.get(&position), Some(FeedItem::Event(of, _)) if of == key) {

@@ -111,7 +111,7 @@ impl MemorySession {
         last.and_then(|place| self.entries.get(place)).map_or(self.position, |entry| entry.position)
     }
 
-    /// Returns the session's own keys after an existing event, or after all pruned ones.
+    /// Returns the session's own keys after an existing event, or after the last pruned event.
     pub(super) fn state_at(&self, seq: u64) -> ScopeMap {
         if seq == self.last() {
             return self.state.clone();
@@ -137,7 +137,8 @@ impl MemorySession {
         let mut written = HashMap::new();
         for name in state.keys() {
             let last = self.written.get(name.as_ref()).copied().filter(|last| *last <= at);
-            // If a later event wrote the key again, its last write up to `at` is in the copied events or before them.
+            // If an event after `at` wrote the key again, the key's last write up to `at` is in the copied events or
+            // before them.
             let seq = last.or_else(|| last_write(&events, name)).unwrap_or(self.base);
             written.insert(name.to_string(), seq);
         }

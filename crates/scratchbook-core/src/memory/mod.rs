@@ -78,7 +78,7 @@ pub struct InMemorySessionService {
     apps: RwLock<HashMap<String, Arc<RwLock<AppData>>>>,
     position: AtomicU64,
     closed: AtomicBool,
-    /// Distinguishes cursors of its feeds from those of other stores.
+    /// Distinguishes cursors of this store's feeds from cursors of other stores.
     id: String,
     notifier: CommitNotifier,
 }

@@ -14,7 +14,8 @@ pub(super) struct Removed {
 }
 
 impl AppData {
-    /// Adds a removal to the feed. It replaces earlier ones of its address; a pruning replaces only a pruning.
+    /// Adds a removal to the feed. It replaces earlier removals of the same session or user; a pruning replaces only an
+    /// earlier pruning.
     pub(super) fn record(&mut self, position: u64, removal: Removal) {
         let Some(user_id) = removal.user.user_id().map(Arc::<str>::from) else {
             return;

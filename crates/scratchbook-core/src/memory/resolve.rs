@@ -9,7 +9,7 @@ use crate::session::{AppendOptions, SessionKey, StateOwner, event_writer, no_ses
 use crate::state::Scope;
 
 impl AppData {
-    /// Applies an event's operations, or refuses it.
+    /// Applies an event's operations, or refuses the event.
     pub(super) fn resolve(&self, key: &SessionKey, prepared: &Prepared, options: &AppendOptions) -> Result<Prepared> {
         let (_, stored) = self.session(key).ok_or_else(|| no_session(key))?;
         let mut found = Found::new(stored.last()).with_create_time(stored.made);
@@ -29,7 +29,7 @@ impl AppData {
         resolved.map_err(|refusal| self.refused(refusal, key.user_id(), Some((key, stored))))
     }
 
-    /// Applies the operations of a session's events, or refuses it.
+    /// Applies the operations of a new session's events, or refuses the session.
     pub(super) fn resolve_session(&self, prepared: PreparedSession) -> Result<PreparedSession> {
         let key = prepared.key.clone();
         let mut found = Found::new(0);
@@ -82,7 +82,8 @@ impl MemorySession {
         found.insert(Scope::Session, name, value, self.written.get(name).copied().unwrap_or_default());
     }
 
-    /// Returns the writer of a key with this number; for a pruned event only the number is known.
+    /// Returns the writer of a key, which is the event with this number. If the event was pruned, only the number is
+    /// known.
     pub(super) fn writer(&self, key: &SessionKey, seq: u64) -> Option<KeyWriter> {
         self.event(seq).map(|event| event_writer(key, event))
     }

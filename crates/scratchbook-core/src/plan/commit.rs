@@ -38,7 +38,7 @@ pub struct Prepared {
     pub text_hash: [u8; 32],
     /// The session's new update time, in microseconds since 1970.
     pub micros: i64,
-    /// The changes to stored keys, in the order of locking: session before user before app, and by name within each.
+    /// The changes to stored keys, in the order of locking: by scope (session, user, app), and within a scope by name.
     pub changes: Vec<KeyChange>,
     /// The limits under which the event was prepared. The store checks the event's number and the number of keys per
     /// scope against them.
@@ -236,7 +236,7 @@ pub fn prepare_session(
     Ok(prepared)
 }
 
-/// Returns the address of a new session: with the given id, or with a generated id if none is given or it is empty.
+/// Returns the address of a new session: with the given id, or with a generated id if no id or an empty id is given.
 pub(super) fn new_key(
     app_name: &str,
     user_id: &str,
@@ -335,7 +335,7 @@ impl PreparedSession {
         Ok(Usage::session(initial + events.map(|event| event.usage().bytes).sum::<u64>()))
     }
 
-    /// Refuses a session that would exceed the number of keys in the user's or the app's scope, for a store that knows
+    /// Refuses a session that would exceed the limit on the keys of its user or its app. This is for a store that knows
     /// the keys of the scope and their number. A store that can roll back may check each write instead.
     ///
     /// # Errors

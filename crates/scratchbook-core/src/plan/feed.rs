@@ -78,8 +78,9 @@ impl Feed {
         Ok(place)
     }
 
-    /// Builds a page from the commits above a position, in order and with their positions. Pass all entries of the
-    /// commit at the position itself, too. The page has at most `limit` entries.
+    /// Builds a page of at most `limit` entries. Pass the commits from the position of `after` on, in order and with
+    /// their positions, and include all entries at that position; this function leaves out those that were read
+    /// already.
     pub fn page(
         &self,
         after: FeedPlace,
@@ -119,7 +120,7 @@ pub fn ahead() -> Error {
     Error::invalid("the cursor is ahead of the feed: it is of another database, or of a newer copy; begin anew, or now")
 }
 
-/// Returns the error for a cursor before dropped removals.
+/// Returns the error for a cursor that is older than removals that were dropped.
 pub fn too_old() -> Error {
     let message = "sessions or users were removed after the cursor's place, so long ago that the feed has let the entries \
                    go; begin again, from what the store shows";
@@ -132,7 +133,7 @@ impl FeedPlace {
         Self { position, taken: usize::MAX, since: 0 }
     }
 
-    /// Refuses a position before dropped removals.
+    /// Refuses a position that is older than removals that were dropped.
     ///
     /// # Errors
     ///

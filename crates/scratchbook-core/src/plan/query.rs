@@ -32,8 +32,8 @@ pub enum EventQuery {
     All,
     /// This many of the last events.
     Last(usize),
-    /// Events at or after this time, in seconds since 1970. If there is a count, only this many of the last of these
-    /// events.
+    /// Events at or after this time, in seconds since 1970. If there is a count, only the last of these events, at most
+    /// this many.
     Since(f64, Option<usize>),
     /// The first events whose number is greater than the first field. The second field is the maximum number of events.
     After(u64, usize),
@@ -97,9 +97,9 @@ impl EventQuery {
     }
 }
 
-/// Bounds for reading the last `count` events from a time on. If the number of matching events reaches the first
-/// bound, a store searches by event number and not by time, and no further back than the second bound. Both bounds
-/// grow only with `count`. `None` if all events are requested.
+/// Returns bounds for reading the last `count` events at or after a time. If the number of matching events reaches the
+/// first bound, a store searches by event number instead of by time, and goes back no further than the second bound.
+/// Both bounds grow only with `count`. `None` if all events are requested.
 pub fn since_bounds(count: usize) -> Option<(usize, usize)> {
     Some((count.checked_mul(4)?, count.checked_mul(64)?))
 }
@@ -240,8 +240,8 @@ impl ListQuery {
         (page, None)
     }
 
-    /// Cuts a picked page after the session that fills it, given the bytes of each of its sessions. Returns the
-    /// token of the next page if the page was cut.
+    /// Cuts a picked page after the session that fills it, given the bytes of each session. Returns the token of the
+    /// next page if the page was cut.
     pub fn fit<T>(
         &self,
         mut page: Vec<(ListPosition, T)>,

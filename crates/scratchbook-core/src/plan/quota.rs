@@ -32,7 +32,7 @@ const EXPIRED_AT_ONCE: usize = 256;
 /// A write to which every quota applies.
 const ANYTHING: Usage = Usage { bytes: 1, sessions: 1, artifacts: 1 };
 
-/// The maximum number of cached owners, unless more of them write at the same time.
+/// The maximum number of cached owners. It is exceeded only if more owners write at the same time.
 const OWNERS: usize = 4_096;
 
 /// A store that can report its usage.
@@ -46,7 +46,7 @@ pub trait QuotaStore: SessionService {
     /// Whether a session has an event with this id, so that appending it is a retry.
     async fn has_event(&self, key: &SessionKey, id: &str) -> Result<bool>;
 
-    /// Returns what a fork of a session up to one of its events, or to the last, would store.
+    /// Returns how much a fork of a session would store, up to one of its events or up to the last.
     async fn fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Result<Usage>;
 
     /// Removes at most this many expired sessions and returns how many. It removes nothing else, because a write that
@@ -83,7 +83,7 @@ struct Total {
 
 #[derive(Debug, Default)]
 struct QuotaState {
-    /// The total as read plus the writes since; `None` if it is unknown.
+    /// The total that was last read, plus the writes since then; `None` if it is unknown.
     cached: Option<CachedUsage>,
     /// Writes in progress.
     reserved: Usage,
@@ -100,8 +100,8 @@ struct CachedUsage {
     is_stale: bool,
 }
 
-/// Room reserved for a write. The reservation belongs to the write, because the caller may drop its future early. It
-/// is released when it is dropped without being [kept](Self::keep).
+/// Room reserved for a write. The write owns the reservation, because the caller may drop the future of its call early.
+/// A reservation that is dropped without being [kept](Self::keep) is released.
 #[derive(Debug, Default)]
 pub struct Reservation {
     totals: Vec<Arc<Total>>,

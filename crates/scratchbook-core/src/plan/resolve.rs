@@ -92,7 +92,7 @@ impl Prepared {
     }
 
     /// Returns the scopes whose existing keys a store reads completely, under its locks, in addition to the keys of
-    /// [`reads`](Self::reads): session before user before app.
+    /// [`reads`](Self::reads). The scopes are in the order session, user, app.
     pub fn reads_scopes(&self, options: &AppendOptions) -> impl Iterator<Item = Scope> {
         needed(options.check.as_ref(), &self.changes).into_iter().flatten()
     }
@@ -163,8 +163,8 @@ impl PreparedSession {
         shared.map(|change| (change.scope, change.name.as_str())).collect()
     }
 
-    /// Returns the scopes, user before app, whose existing keys a store reads completely, in addition to the keys of
-    /// [`reads`](Self::reads).
+    /// Returns the scopes whose existing keys a store reads completely, in addition to the keys of
+    /// [`reads`](Self::reads). The user's scope comes before the app's.
     pub fn reads_scopes(&self) -> impl Iterator<Item = Scope> {
         let shared = [Scope::User, Scope::App].into_iter();
         shared.filter(|scope| self.changes().any(|c| c.scope == *scope && self.needs_scope(c.scope, &c.name)))
@@ -182,7 +182,7 @@ impl PreparedSession {
         let given: Vec<_> = given.chain(self.shared.iter().cloned()).collect();
         check(self.check.as_ref(), &given, &found)?;
         let options = AppendOptions { check: self.check.clone(), ..AppendOptions::default() };
-        // The creation's own writes have no place by which a writer could be looked up.
+        // The creation's own writes have no place, so no writer is looked up for them.
         self.initial.iter().for_each(|(name, value)| found.insert(Scope::Session, name, Some(value.clone()), 0));
         self.shared.iter().for_each(|change| found.write(change));
         let mut ids = HashSet::new();

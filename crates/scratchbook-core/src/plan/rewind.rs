@@ -174,7 +174,8 @@ fn back(now: &StateMap, then: &OwnKeys) -> Result<StateDelta> {
     Ok(delta)
 }
 
-/// Returns the artifacts whose version has changed, with the version to restore; `None` for one that did not exist.
+/// Returns the artifacts whose version has changed, with the version to restore; `None` for an artifact that did not
+/// exist.
 fn to_restore(target: &RewindTarget, key: &SessionKey) -> Result<Vec<(String, Option<u64>)>> {
     let changed = target.now.iter().filter(|(name, version)| target.then.get(*name) != Some(*version));
     let version = |(name, _): (&String, _)| match target.then.get(name) {

@@ -6,8 +6,8 @@ use crate::error::{Error, ErrorKind};
 use crate::json::bytes_of;
 use crate::state::ScopeMap;
 
-/// The limit on data that belongs to the first item of a bounded page. Every page contains this data, because every
-/// page has a first item.
+/// The limit on the data that comes with the first item of a bounded page, such as a session's state. Every page
+/// contains this data, because every page has a first item.
 pub const MOST_AT_ONCE: u64 = 64 << 20;
 
 /// The room left in a page. It is full when the next item would exceed its bytes; the first item always fits.
@@ -40,7 +40,7 @@ impl Room {
 pub(crate) struct CountedUsers(HashSet<String>);
 
 impl CountedUsers {
-    /// Whether the state of a session's user counts with this session.
+    /// Whether the bytes of a session now include the state of its user.
     pub(crate) fn counts(&mut self, user_id: &str) -> bool {
         let is_first = self.0.is_empty();
         !self.0.contains(user_id) && self.0.insert(user_id.to_owned()) && !is_first

@@ -1,6 +1,6 @@
 //! The running hash of a session: how it begins, and how an event continues it.
 //!
-//! Every part has a fixed length, or its length before it, so different inputs never give the same bytes. The first
+//! Every part has a fixed length or is preceded by its length, so different inputs never give the same bytes. The first
 //! bytes say what is hashed, and in which version of this description.
 
 use sha2::{Digest, Sha256};
@@ -13,10 +13,11 @@ use crate::session::{RunningHash, SessionKey};
 /// The first bytes of what is hashed for a session.
 pub const SESSION: &str = "scratchbook:s1:";
 
-/// The first bytes of what is hashed for an event. With them, an event takes two blocks of SHA-256.
+/// The first bytes of what is hashed for an event. They are short enough that the input for an event fits into two
+/// blocks of SHA-256.
 pub const EVENT: &str = "scratchbook:e1:";
 
-/// For how many events one commit computes running hashes: other writes wait meanwhile.
+/// The maximum number of events for which one commit computes running hashes, because other writes wait meanwhile.
 pub const HASHED_AT_ONCE: usize = 500;
 
 impl RunningHash {
@@ -107,7 +108,8 @@ pub struct Unhashed {
     /// The number of the last event that has a running hash or was pruned.
     pub after: u64,
     pub hash: RunningHash,
-    /// Whether the running hash begins with `hash`, which then has to be stored beside the session's initial state.
+    /// Whether `hash` is the hash with which the running hash begins. If so, it has to be stored beside the session's
+    /// initial state.
     pub is_start: bool,
 }
 

@@ -11,7 +11,7 @@ use crate::json;
 use crate::session::{check_id, micros_of_seconds};
 use crate::state::Scope;
 
-/// What a store has set in an event that was sent without it.
+/// The fields that a store has set in an event that was sent without them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Completed {
     id: bool,
@@ -71,8 +71,8 @@ impl Completed {
         Ok(completed)
     }
 
-    /// Returns the SHA-256 of the event's text as it is stored, and of its text as it was sent. Both hashers accept
-    /// more bytes.
+    /// Returns two hashers that accept more bytes: the SHA-256 of the event's text as it is stored, and of its text as
+    /// it was sent.
     ///
     /// The two texts only differ at their ends, so their common beginning is hashed once.
     pub(crate) fn hash(self, event: &Event, text: &str) -> Result<(Sha256, Sha256)> {

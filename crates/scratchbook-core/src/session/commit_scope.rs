@@ -88,7 +88,7 @@ impl CommitScope {
 
 const START: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// Returns the FNV-1a hash of a name below another one. Every process computes the same hash.
+/// Returns the FNV-1a hash of a name within the scope that has the hash `above`. Every process computes the same hash.
 fn number(above: u64, name: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     // A zero byte, which no name contains, separates adjacent names.

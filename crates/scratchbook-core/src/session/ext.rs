@@ -174,8 +174,8 @@ pub trait SessionServiceExt: SessionService {
     }
 
     /// Returns at most `limit` writes to a key, given with its prefix, and their writers, the latest first. A session's
-    /// key is written by the session's creation and events. A user's or an app's key can be written from any session, and
-    /// without one by [`put_state`](SessionService::put_state).
+    /// key is written by the session's creation and events. A user's or an app's key can be written from any session,
+    /// and outside of sessions by [`put_state`](SessionService::put_state).
     ///
     /// The history of a session's key is read from its events, backwards from the session's last event: the further
     /// apart the writes, the longer it takes. Writes before a prune point are gone; the value that the key had there is
@@ -193,7 +193,7 @@ pub trait SessionServiceExt: SessionService {
     /// events. `None` if the session does not exist.
     ///
     /// It also computes the session's [running hash](RunningHash) again from the stored events, and so finds the first
-    /// event that was changed, removed or inserted by hand, even if it changes no state.
+    /// event that was changed, removed or inserted by hand, even if the event changes no state.
     ///
     /// Writes during the verification are not compared: the session is verified as it was at the start.
     ///

@@ -83,7 +83,8 @@ pub enum FeedStart {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FeedPage {
-    /// The entries; those of one session, user or app are in the order of their commits. Empty at the end of the feed.
+    /// The entries, empty at the end of the feed. Entries of the same session, user or app are in the order of their
+    /// commits.
     pub entries: Vec<FeedEntry>,
     /// Where to continue: after the last entry, or at the end of the feed.
     pub cursor: FeedCursor,

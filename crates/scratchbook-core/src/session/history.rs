@@ -18,7 +18,8 @@ pub(super) const PAGE: usize = 500;
 
 /// The keys that differ between two states, with their prefixes.
 ///
-/// In JSON it is an object of those keys, each with its value `before` and `after`, if it had one.
+/// In JSON it is an object of those keys, each with its values `before` and `after`; the value is left out where the
+/// key was absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct StateDiff(BTreeMap<String, KeyDiff>);

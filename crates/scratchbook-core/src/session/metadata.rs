@@ -32,7 +32,8 @@ impl SessionMetadata {
         (self.title.as_ref().map_or(0, String::len) + labels) as u64
     }
 
-    /// Creates metadata from a title, unless it is empty, and labels. For store implementations, including your own.
+    /// Creates metadata from a title and labels; an empty title counts as no title. For store implementations,
+    /// including your own.
     ///
     /// # Errors
     ///

@@ -496,7 +496,7 @@ impl Events {
         Arc::make_mut(&mut self.0).push_back(event);
     }
 
-    /// Returns the events from one index up to, not including, another.
+    /// Returns the events from the index `from` up to the index `to`, which is excluded.
     pub(crate) fn slice(&self, from: usize, to: usize) -> Self {
         Self(Arc::new(Vector::clone(&self.0).slice(from..to)))
     }

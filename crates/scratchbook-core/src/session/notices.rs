@@ -39,7 +39,7 @@ struct NotifierState {
     all: watch::Sender<LastNotice>,
     /// The followers of one session, user or app, by its hash.
     followers: Mutex<HashMap<u64, Vec<FollowedTarget>>>,
-    /// The number of waiters of both kinds.
+    /// The number of waiters: subscribers of every commit, and followers.
     waiting: AtomicUsize,
     /// Counts notices, so that each notice has a unique moment.
     clock: AtomicU64,

@@ -1,4 +1,4 @@
-//! Delays between the attempts of a writer that lost to a concurrent one.
+//! Delays between the attempts of a writer that was refused because of a concurrent write.
 
 use std::time::Duration;
 

@@ -93,7 +93,7 @@ pub struct EventHashes {
     /// The number of the session's last event.
     pub last: u64,
     /// The number of the last event that has a running hash. Later events, which an older program has appended, have
-    /// none until [`hash_events`](super::SessionService::hash_events) has filled it in.
+    /// none until [`hash_events`](super::SessionService::hash_events) has computed it.
     pub hashed: u64,
     /// The running hash up to the event `hashed` in the session's row, if the store keeps it there as well.
     pub head: Option<RunningHash>,

@@ -101,8 +101,8 @@ impl Seen {
     }
 
     fn add_key(&mut self, key: &str, place: u64) {
-        // Usually there is nothing to do: the writer's own event, if it directly follows the seen events, is seen
-        // already.
+        // Usually there is nothing to do: an own event that directly follows the seen events is already counted as
+        // seen.
         if place <= in_scope(key, self.seq, self.logs) {
             return;
         }

@@ -14,8 +14,8 @@ use super::{FeedCursor, FeedEntry};
 const PAGES: usize = 32;
 const ENTRIES: usize = 400;
 
-/// How long the end of a feed counts as the end before it is read again. Changes that happen only because time passes,
-/// such as the expiry of a session, send no notice.
+/// The maximum time between two reads at the end of a feed. Without notices the feed is read again, too, because
+/// changes that happen only because time passes, such as the expiry of a session, send no notice.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// The end of a feed, shared by its watches.
@@ -102,7 +102,7 @@ impl TailPages {
         }
     }
 
-    /// Returns the number of readers that wait for a page; the page may be the one after the last.
+    /// Returns the number of readers that wait for a page. The page may be the next page, which has not been read yet.
     fn waiting(&mut self, number: u64) -> Option<&mut usize> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         match self.kept.len() {

@@ -134,8 +134,8 @@ async fn fold<S: SessionService + ?Sized>(service: &S, session: &Session, initia
     Ok(folded)
 }
 
-/// Returns the state that the store reports at an event. `None` if the logs of that time were pruned: the session's own
-/// keys are complete nevertheless.
+/// Returns the state that the store reports at an event. `None` if the logs of that time were pruned, which is no
+/// damage: only the state of the user and the app is missing.
 async fn shown_at<S: SessionService + ?Sized>(service: &S, key: &SessionKey, seq: u64) -> Result<Option<StateMap>> {
     let error = match service.get_state_at(key, seq).await {
         Ok(shown) => return Ok(Some(shown)),

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// How many events are read at a time.
 const PAGE: usize = 1_000;
 
-/// What the running hash says of a session's events.
+/// The result of verifying the running hash of a session.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HashedEvents {
     /// The running hash up to the last event that has one.

@@ -178,8 +178,8 @@ impl StateDelta {
         self.changes.iter().map(|(key, change)| (key.as_str(), change))
     }
 
-    /// Adds every change of a later delta. Its values win for keys that both change; its operations are applied after
-    /// this delta's changes.
+    /// Adds every change of a later delta. For keys that both deltas change, the later delta's values win, and its
+    /// operations are applied after this delta's changes.
     ///
     /// # Errors
     ///

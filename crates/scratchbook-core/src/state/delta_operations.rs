@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 
 /// Operations, which the store applies to the values it finds in the commit.
 ///
-/// Each is [`apply`](Self::apply) with the [`Operation`] of the same name, and has the same errors.
+/// Each method calls [`apply`](Self::apply) with the [`Operation`] of the method's name.
 impl StateDelta {
     /// Adds to the number of a key; an absent key counts as 0. A negative number subtracts.
     ///

@@ -132,8 +132,8 @@ fn appended(key: &str, found: Option<Cow<'_, Value>>, item: &Value) -> Result<Va
     Ok(Value::Array(list))
 }
 
-/// Applies a merge patch (RFC 7386, section 2). The result is no deeper than the deeper of the two values, whose
-/// depths were checked.
+/// Applies a merge patch (RFC 7386, section 2). The result is not nested more deeply than the two values, whose depths
+/// were checked.
 fn merge_patch(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();

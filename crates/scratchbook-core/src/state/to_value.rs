@@ -67,7 +67,7 @@ impl ToValue {
         Ok(ObjectBuilder { map: Map::new(), key: None, variant, text: None, inner })
     }
 
-    /// Returns the serializer for the contents of a variant, whose name is a level of its own.
+    /// Returns the serializer for the contents of a variant. The variant's name counts as a level.
     fn within(self, variant: Option<&'static str>) -> Result<Self, ValueError> {
         if variant.is_some() { self.inside() } else { Ok(self) }
     }
@@ -217,8 +217,8 @@ impl Serializer for ToValue {
 
     fn serialize_struct(self, name: &'static str, _: usize) -> Result<ObjectBuilder, ValueError> {
         let object = self.object(None)?;
-        // These are not structs: serde_json carries JSON text under these names, for numbers if its feature
-        // `arbitrary_precision` is enabled anywhere in the program, and for its `RawValue`.
+        // These are not structs. Under these names serde_json carries JSON text: for its `RawValue`, and for numbers if
+        // its feature `arbitrary_precision` is enabled anywhere in the program.
         let is_text = matches!(name, "$serde_json::private::Number" | "$serde_json::private::RawValue");
         Ok(ObjectBuilder { text: is_text.then(String::new), ..object })
     }

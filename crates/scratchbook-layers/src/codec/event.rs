@@ -112,8 +112,7 @@ fn map_values(delta: &StateDelta, map: impl Fn(&str, &Value) -> Result<Value>) -
     Ok(mapped)
 }
 
-/// Moves the fields that stores and their readers need out of an event. The time is copied, and also stays in the
-/// event.
+/// Takes out of an event the fields that stores and their readers need. The time is only copied.
 fn take_clear(event: &mut Event) -> Event {
     Event {
         id: take(&mut event.id),

@@ -69,7 +69,7 @@ pub trait Codec: fmt::Debug + Send + Sync + 'static {
     /// them is missing.
     fn decode(&self, encoded: &Encoded, location: &Location<'_>) -> Result<Vec<u8>>;
 
-    /// Accepts or refuses data at a location that is stored unencoded.
+    /// Accepts or refuses unencoded data that is stored at a location.
     ///
     /// # Errors
     ///
@@ -77,7 +77,8 @@ pub trait Codec: fmt::Debug + Send + Sync + 'static {
     fn check_plain(&self, location: &Location<'_>) -> Result<()>;
 }
 
-/// A layer that encodes values, events and artifacts. `WithEncryption` and `WithCompression` are made of it.
+/// A layer that encodes values, events and artifacts. `WithEncryption` and `WithCompression` are this layer with an
+/// encoding.
 #[derive(Clone, Debug)]
 pub struct Coded<S, C> {
     pub(super) service: S,

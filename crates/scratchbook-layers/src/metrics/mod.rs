@@ -72,7 +72,7 @@ impl<S> WithMetrics<S> {
         self
     }
 
-    /// Counts the calls of all apps that are not listed together, under the label `other`.
+    /// Counts the calls of all unlisted apps under one label, `other`.
     #[must_use]
     pub fn with_apps<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.apps = Some(Arc::new(names.into_iter().map(Into::into).collect()));

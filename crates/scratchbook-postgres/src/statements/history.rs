@@ -109,8 +109,9 @@ impl FeedStatements {
         const FEED: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER, NUMBER, NUMBER];
         const OF_USER: &str = "t.user_id >= $2 AND t.user_id <= $2";
         // Users and apps have separate statements, because the planner finds no index for a condition that may be
-        // trivial. A user's rows are sorted like the index that begins with the user. Otherwise, if one user had all
-        // rows of an app when the planner's statistics were collected, the app's index would seem to be as good.
+        // trivial. A user's rows are sorted in the order of the index that begins with the user. Without this order the
+        // planner would see no difference between this index and the app's index if all rows of the app belonged to one
+        // user when its statistics were collected.
         let now = include_str!("../sql/feed_now.sql");
         let pages = |of_user: &str, state_of_user: &str, order: &str| {
             let feed = |first| {

@@ -30,7 +30,7 @@ pub(crate) struct StoredSession<'k> {
     pub(crate) updated: i64,
 }
 
-/// A fold, and the checkpoints found missing on the way.
+/// A fold, and the missing checkpoints that were computed with it.
 #[derive(Debug)]
 pub(crate) struct Fold {
     pub(crate) folded: Folded,

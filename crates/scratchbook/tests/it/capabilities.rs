@@ -42,7 +42,7 @@ async fn a_store_without_a_feed_is_held_to_everything_else() {
     assert_eq!(error.to_string(), "the store does not support commits; read the session again");
 }
 
-/// A store that counts the appends that are to be refused in a conflict.
+/// A store that counts the appends with optimistic locking.
 #[derive(Debug)]
 struct Counting {
     store: InMemorySessionService,

@@ -173,7 +173,7 @@ async fn the_past_of_old_files_is_known() {
 /// The versions of SQLite's tables.
 const VERSIONS: [&str; 6] = ["v1", "v2", "v3", "v4", "v5", "v6"];
 
-/// Creates a file with that version of the tables, and returns its URI.
+/// Creates a file with this version of the tables, and returns its URI.
 fn old_file(folder: &TempDir, version: &str) -> String {
     let path = folder.path().join("old.db");
     let file = rusqlite::Connection::open(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Instruction templates in running agents, those of ADK's documentation among them.
+//! Instruction templates in running agents, including the templates of ADK's documentation.
 
 use scratchbook::agent::{Instruction, inject_session_state};
 use scratchbook::content::Part;

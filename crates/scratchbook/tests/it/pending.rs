@@ -240,7 +240,7 @@ async fn nothing_of_cancelled_agents_is_left_however_deep_they_run() {
     }
 }
 
-/// This also holds while a callback is running, and for a parallel agent within another.
+/// The cancelled agents end even while a callback is running, and even in a parallel agent within another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nothing_of_cancelled_agents_runs_any_more_when_the_next_agent_begins_however_deep_they_are() {
     let has_run = Arc::new(AtomicBool::new(false));

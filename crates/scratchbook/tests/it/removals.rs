@@ -1,4 +1,5 @@
-//! Records of removals that the feed drops after some time, and what readers get who have missed them, on every store.
+//! Records of removals, which the feed drops after some time, and readers that have missed such records, on every
+//! store.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

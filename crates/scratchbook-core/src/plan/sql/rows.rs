@@ -56,7 +56,8 @@ pub fn removal(app: &str, [user, session, kind]: [&str; 3], count: u64, time: f6
     Ok(Removal::of_session(kind, stored_key(app, user, session)?, count, time))
 }
 
-/// Inserts a value into a scope; `owner` is the app, the user and the session, as far as the scope has them.
+/// Inserts a value into a scope. `owner` names the owner of the scope in errors: the app, then the user and the session
+/// if the scope has them.
 pub fn insert(values: &mut ScopeMap, scope: Scope, owner: &[&str], name: &str, text: &str) -> Result<()> {
     let value = json(text, || format!("the value of key '{}' of {}", scope.key(name), owner.join("/")))?;
     values.insert(Arc::from(name), Arc::new(value));

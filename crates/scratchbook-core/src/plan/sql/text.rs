@@ -35,7 +35,7 @@ impl TextChange {
 #[derive(Debug)]
 pub struct NewEvent {
     pub prepared: Prepared,
-    /// The changes, session before user before app, by name.
+    /// The changes, by scope (session, user, app) and within a scope by name.
     pub changes: Vec<TextChange>,
 }
 

@@ -18,7 +18,7 @@ impl CommitScope {
                     Self::Nothing => continue,
                     Self::One(hashes) => ('=', *hashes),
                     Self::AllOf(hashes) => ('*', *hashes),
-                    // An empty text: a process that does not know the scope sends the same.
+                    // The empty text means any scope.
                     Self::Unknown => return String::new(),
                 };
                 text.push(sort);

@@ -32,8 +32,8 @@ impl ChangeQuery {
 /// One change to a key of a user or an app, as logged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StateChange {
-    /// The position in the feed, which orders all commits of a store. The changes of one event share a position, and so
-    /// do those of one `put_state` call and those of a session's creation.
+    /// The position in the feed, which orders all commits of a store. The changes of one event, of one `put_state` call
+    /// or of a session's creation share a position.
     pub position: u64,
     /// The key, without its prefix.
     pub name: String,

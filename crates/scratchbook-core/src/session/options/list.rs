@@ -17,7 +17,7 @@ pub const PAGE_BYTES: u64 = 16 << 20;
 pub struct ListStateConfig {
     /// Only names with this prefix.
     pub prefix: String,
-    /// Only names after this one, the last one of the previous page.
+    /// Only names after this name, which is the last name of the previous page.
     pub after: Option<String>,
     /// The maximum number of names in a page, 1 to 1,000.
     pub page_size: usize,

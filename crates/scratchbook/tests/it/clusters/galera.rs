@@ -37,7 +37,7 @@ impl Balanced {
         self.balancers[process].cut();
     }
 
-    /// The sum of a count that each node keeps.
+    /// Returns the sum of a counter over all nodes.
     fn count(&self, name: &str) -> u64 {
         let ask = |node: &scratchbook_test_servers::MariaDb| {
             let row = node.ask(&format!("SHOW GLOBAL STATUS LIKE '{name}'")).unwrap();

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::writer;
 use crate::database::create;
 
-/// How long a process may write nothing while a server has died and another has to take over.
+/// The maximum time that a process may go without a write when a server has died and another has to take over.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How many of the appends write to one key of the app.

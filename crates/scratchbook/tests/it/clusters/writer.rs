@@ -14,7 +14,7 @@ pub(super) const URI: &str = "SCRATCHBOOK_TEST_LOAD_URI";
 pub(super) const PROCESS: &str = "SCRATCHBOOK_TEST_LOAD_PROCESS";
 pub(super) const KEYS: &str = "SCRATCHBOOK_TEST_LOAD_KEYS";
 
-/// How many writers a process has, each of which waits for each of its appends.
+/// The number of writers of a process. Each writer waits for an append before it makes the next.
 const WRITERS: usize = 8;
 
 /// Sessions that all processes write to.

@@ -110,7 +110,7 @@ async fn what_is_readable_of_an_event_cannot_be_changed() {
     assert_found(&format!("UPDATE events SET event = {of_bob} WHERE user_id = 'alice'")).await;
 }
 
-/// This holds for every event, also for an event that was sent without a time.
+/// The change is found in every event, even in an event that was sent without a time.
 #[tokio::test]
 async fn a_changed_time_of_an_event_is_found() {
     let time = "json_extract(event, '$.timestamp') + 60";

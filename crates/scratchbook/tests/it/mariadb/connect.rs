@@ -1,4 +1,4 @@
-//! Connecting: errors are described in words, within a bounded time, and without the password.
+//! Errors of connecting: they are described in words, come within a bounded time, and do not show the password.
 
 use std::error::Error as StdError;
 use std::time::{Duration, Instant};
@@ -153,7 +153,7 @@ async fn a_name_the_certificate_does_not_have_is_refused_by_verify_full_alone() 
     assert!(error.to_string().contains("another name"), "{error}");
 }
 
-/// The server's encryption is too old for us. With `prefer`, the connection continues without it, as in libpq.
+/// The server's encryption is too old for us. With `prefer`, the connection continues without encryption, as in libpq.
 #[tokio::test]
 async fn a_handshake_that_fails_stops_only_who_insists() {
     let options = MariaDbOptions::default().with_fast_disk().with_tls().with_line("tls_version = TLSv1.1");

@@ -1,4 +1,5 @@
-//! The cost of a read depends on what it returns: counts the rows that the server reads, without fresh statistics.
+//! The cost of a read depends on what it returns. The tests count the rows that the server reads, without fresh
+//! statistics.
 
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;

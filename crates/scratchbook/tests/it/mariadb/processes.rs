@@ -17,7 +17,7 @@ use crate::database::number_from_env;
 use crate::unique;
 
 const PROCESSES: u64 = 8;
-/// Tell a child process where to write, and which of the writers it is.
+/// Environment variables of a child process: where it writes, and its number among the writers.
 const URI: &str = "SCRATCHBOOK_TEST_MYSQL_CHILD";
 const WRITER: &str = "SCRATCHBOOK_TEST_WRITER";
 

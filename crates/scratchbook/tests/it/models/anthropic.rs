@@ -8,8 +8,9 @@ use super::ask::{conversation, end, model, part, parts, question, result, stream
 use super::promises::Spoken;
 use super::server::{ModelServer, ScriptedAnswer};
 
-/// <https://docs.anthropic.com/en/api/messages-examples> and <https://docs.anthropic.com/en/docs/build-with-claude/streaming>;
-/// the text of the stream is ours, for its characters of several bytes.
+/// <https://docs.anthropic.com/en/api/messages-examples> and
+/// <https://docs.anthropic.com/en/docs/build-with-claude/streaming>; the text of the stream is ours, because it has
+/// characters of several bytes.
 pub(crate) const SPOKEN: Spoken = Spoken {
     model: "anthropic::claude-opus-4-5",
     path: "",

@@ -37,7 +37,7 @@ pub(crate) fn conversation(contents: impl IntoIterator<Item = Content>) -> LlmRe
     request
 }
 
-/// The tool of everybody's examples.
+/// A tool that most providers use in their examples.
 pub(crate) fn weather() -> FunctionDeclaration {
     FunctionDeclaration {
         name: "get_weather".to_owned(),

@@ -45,7 +45,7 @@ fn refuses(status: u16, name: &str, message: &str) -> ScriptedAnswer {
 
 /// Bodies from
 /// <https://github.com/FirebaseExtended/vertexai-sdk-test-data/tree/2d6adfde6a9ab79867347fd1f9dfeaccf1c9e3d9/mock-responses>,
-/// their details left out, and others as HTTP has them.
+/// without their details, and some other bodies that are usual in HTTP.
 #[tokio::test]
 async fn a_status_is_an_error_with_the_providers_words() {
     let unknown_model =
@@ -238,9 +238,9 @@ async fn nothing_is_tried_again_once_a_piece_was_shown() {
     assert_eq!(server.requests().len(), 2);
 }
 
-/// As in
+/// The answer is like that of
 /// <https://github.com/FirebaseExtended/vertexai-sdk-test-data/blob/2d6adfde6a9ab79867347fd1f9dfeaccf1c9e3d9/mock-responses/vertexai/streaming-failure-error-mid-stream.txt>
-/// where the error is not an event, either.
+/// in which the error is not an event either.
 #[tokio::test]
 async fn a_complaint_in_the_middle_of_a_stream_needs_no_form() {
     let body = concat!(

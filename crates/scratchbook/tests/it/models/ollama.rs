@@ -9,8 +9,8 @@ use super::ask::{call, conversation, end, model, part, parts, question, result, 
 use super::promises::Spoken;
 use super::server::{ModelServer, ScriptedAnswer};
 
-/// <https://github.com/ollama/ollama/blob/main/docs/api.md#generate-a-chat-completion>; the text of the stream is ours, for
-/// its characters of several bytes.
+/// <https://github.com/ollama/ollama/blob/main/docs/api.md#generate-a-chat-completion>; the text of the stream is ours,
+/// because it has characters of several bytes.
 pub(crate) const SPOKEN: Spoken = Spoken {
     model: "ollama::llama3.2",
     path: "",
@@ -209,7 +209,8 @@ async fn tools_that_must_not_be_called_are_not_told() {
     assert_eq!(server.request().body.get("tools"), None);
 }
 
-/// <https://github.com/ollama/ollama/blob/main/docs/api.md#chat-request-with-tools>, and again beside a second call.
+/// The first call is that of <https://github.com/ollama/ollama/blob/main/docs/api.md#chat-request-with-tools>, and the
+/// second is ours.
 #[tokio::test]
 async fn calls_are_read() {
     let paris = json!({"function": {

@@ -6,8 +6,8 @@ use super::ask::{end, model, parts, question, streamed, texts, whole};
 use super::promises::Spoken;
 use super::server::{ModelServer, ScriptedAnswer};
 
-/// <https://platform.openai.com/docs/api-reference/chat/create> and `/chat/streaming`; the text of the stream is ours, for
-/// its characters of several bytes.
+/// <https://platform.openai.com/docs/api-reference/chat/create> and `/chat/streaming`; the text of the stream is ours,
+/// because it has characters of several bytes.
 pub(crate) const SPOKEN: Spoken = Spoken {
     model: "openai::gpt-4.1",
     path: "/v1",
@@ -130,7 +130,7 @@ async fn calls_come_whole_and_in_order_however_they_were_cut() {
     assert_eq!(end(&last), (Some("STOP"), None, None));
 }
 
-/// As <https://platform.openai.com/docs/guides/function-calling> shows them.
+/// The calls are those of <https://platform.openai.com/docs/guides/function-calling>.
 #[tokio::test]
 async fn calls_of_a_whole_answer_are_read() {
     let calls = json!([
@@ -248,7 +248,7 @@ async fn an_answer_tells_why_it_ended() {
     }
 }
 
-/// As <https://platform.openai.com/docs/guides/structured-outputs#refusals> shows it.
+/// The refusal is that of <https://platform.openai.com/docs/guides/structured-outputs#refusals>.
 #[tokio::test]
 async fn a_refusal_is_told_as_one() {
     let refusal = "I'm sorry, I cannot assist with that request.";

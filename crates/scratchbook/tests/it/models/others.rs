@@ -17,7 +17,7 @@ async fn any_server_that_speaks_openais_words_is_a_model() {
     assert_eq!((asked.path.as_str(), &asked.body["model"]), ("/proxy/v1/chat/completions", &json!("some-model")));
 }
 
-/// The end of such a name does not set how much the model thinks.
+/// If a model's name ends in a word such as `high`, the word does not set how much the model thinks.
 #[tokio::test]
 async fn a_models_name_is_sent_as_it_is() {
     let server = ModelServer::always(ScriptedAnswer::text(200, "application/json", openai::SPOKEN.whole)).await;
@@ -29,7 +29,8 @@ async fn a_models_name_is_sent_as_it_is() {
     }
 }
 
-/// <https://console.groq.com/docs/api-reference#chat-create>: usage comes beside the last chunk, under a name of Groq's.
+/// <https://console.groq.com/docs/api-reference#chat-create>: the usage is in the last chunk, under a name that only
+/// Groq uses.
 #[tokio::test]
 async fn groq_is_a_provider() {
     let choice = |delta: Value, finish: Value| json!([{"index": 0, "delta": delta, "finish_reason": finish}]);

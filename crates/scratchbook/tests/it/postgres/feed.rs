@@ -114,7 +114,7 @@ async fn a_cursor_ahead_of_the_database_is_refused() {
     assert_eq!(error.kind(), scratchbook::ErrorKind::InvalidArgument);
 }
 
-/// A notice wakes waiting callers of another process at once. A second service stands for this process.
+/// A notice wakes waiting callers of another process at once. Here a second service stands for the other process.
 #[tokio::test(flavor = "multi_thread")]
 async fn other_processes_hear_of_a_commit_at_once() {
     let schema = TestSchema::new();

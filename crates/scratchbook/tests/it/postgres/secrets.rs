@@ -12,7 +12,7 @@ use super::server::{TestSchema, client};
 use crate::database::{append, create, get, key, setting};
 use crate::fixtures::{check, fill};
 
-/// Functions that fit our arguments better than the server's own, which take any type.
+/// Functions that match our arguments better than the server's own functions, which accept any type.
 const PLANTED: &str = "
     CREATE FUNCTION public.planted() RETURNS bigint LANGUAGE plpgsql
         AS $$BEGIN RAISE EXCEPTION 'a planted function was run'; END$$;

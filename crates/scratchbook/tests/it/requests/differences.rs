@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-/// A field that differs between both sides.
+/// A field that differs between the two sides.
 #[derive(Clone, Debug)]
 pub(crate) struct FieldDifference {
     /// The keys and indices from the top, separated by `/`.

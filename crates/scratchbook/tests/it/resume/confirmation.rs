@@ -211,7 +211,7 @@ fn slow(count: &ToolRuns, begun: &Arc<Notify>, go: &Arc<Notify>) -> FunctionTool
     tool.require_confirmation()
 }
 
-/// Two runners know nothing of each other, as two processes do.
+/// Two runners share only the store, as two processes do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_double_click_in_two_processes_is_one() {
     let (count, begun, go, service) = (ToolRuns::default(), Arc::default(), Arc::default(), app());
@@ -466,7 +466,7 @@ async fn two_answers_to_one_request_are_refused_if_they_differ() {
     assert_eq!(count.get(), 1);
 }
 
-/// The model would take a user's answer in place of the tool's as the truth.
+/// The model would believe a user's answer that takes the place of the tool's answer.
 #[tokio::test]
 async fn a_call_that_its_tool_answers_is_not_answered_by_the_user() {
     for resumes in [false, true] {
