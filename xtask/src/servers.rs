@@ -1,9 +1,11 @@
 //! Installs the database servers that the tests start, and names the tests to skip if a server is missing.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::command::{cargo, run};
+use crate::command::{cargo, root, run};
 use crate::packages;
+use crate::python;
 use crate::step::Stop;
 
 /// A server. `word` is in the names of the tests that need it.
@@ -66,26 +68,34 @@ pub(crate) fn skips() -> Vec<String> {
 
 /// Runs the step `clusters`: runs every test that is marked as long, one at a time.
 pub(crate) fn clusters() -> Result<(), Stop> {
-    install_clusters()?;
+    let path = install_clusters()?;
     let mut command = cargo(&["test", "--workspace", "--all-features", "--no-fail-fast", "--tests"]);
+    command.env("PATH", path);
     // `--show-output` prints what the tests measure.
     run(command.args(["--", "--ignored", "--test-threads=1", "--show-output"]))
 }
 
-/// Installs what the tests of several servers need.
-pub(crate) fn install_clusters() -> Result<(), Stop> {
+/// Patroni and what it needs. Debian 12 has version 3.0.2, under which acknowledged commits may be lost (docs/safety.md).
+const PATRONI: &str = "patroni[etcd3]==4.1.5\npsycopg2-binary==2.9.13\n";
+
+/// Installs what the tests of several servers need, and returns the `PATH` for these tests.
+pub(crate) fn install_clusters() -> Result<OsString, Stop> {
     install()?;
     packages::ensure(|| {
         let needed = [
             ("galera-4", is_one_there(&GALERA)),
             ("rsync", is_there("rsync")),
             ("lsof", is_there("lsof")),
-            ("patroni", is_there("patroni")),
             ("etcd-server", is_there("etcd")),
             ("libfaketime", is_one_there(&FAKETIME)),
         ];
         needed.into_iter().filter(|(_, there)| !there).map(|(package, _)| package).collect()
-    })
+    })?;
+    let folder = root().join("target/python-patroni");
+    python::with_requirements(&folder, PATRONI)?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::iter::once(folder.join("bin")).chain(std::env::split_paths(&path));
+    std::env::join_paths(folders).map_err(|error| Stop::Failed(format!("{}: {error}", folder.display())))
 }
 
 /// The paths at which packages install Galera.

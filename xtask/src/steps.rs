@@ -282,12 +282,18 @@ fn demo(profile: &[&str]) -> Result<(), Stop> {
     run(program(built(profile).join("scratchbook")).arg("demo"))
 }
 
-/// Attacks every topology for `SCRATCHBOOK_HISTORIES_SECONDS` each.
+/// Attacks every topology for `SCRATCHBOOK_HISTORIES_SECONDS` each. If `SCRATCHBOOK_HISTORIES_TABLE` names a file, the rows
+/// are written to it, and an interrupted run continues after the last row.
 fn histories() -> Result<(), Stop> {
-    servers::install_clusters()?;
+    let path = servers::install_clusters()?;
     build_programs(&[])?;
     let seconds = std::env::var("SCRATCHBOOK_HISTORIES_SECONDS").unwrap_or_else(|_| "60".into());
-    run(program(built(&[]).join("histories")).args(["run", "--seconds", &seconds]))
+    let mut command = program(built(&[]).join("histories"));
+    command.args(["run", "--seconds", &seconds]).env("PATH", path);
+    if let Some(table) = std::env::var_os("SCRATCHBOOK_HISTORIES_TABLE") {
+        command.arg("--table").arg(table);
+    }
+    run(&mut command)
 }
 
 fn tests(scope: &BuildScope) -> Result<(), Stop> {
