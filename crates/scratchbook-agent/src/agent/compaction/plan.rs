@@ -15,7 +15,8 @@ use scratchbook_core::session::micros_of_seconds;
 /// Events to summarize, and the time range of their summary.
 #[derive(Clone, Debug)]
 pub(super) struct SummaryPlan {
-    /// The summarizer's input: the events, and the summaries that the new one replaces, as events by `model`.
+    /// The summarizer's input: the events to summarize. A summary that is replaced is among them as an event by
+    /// `model`.
     pub(super) events: Vec<Arc<Event>>,
     pub(super) start: f64,
     pub(super) end: f64,
@@ -117,8 +118,8 @@ impl<'e, 'a> SessionLog<'e, 'a> {
     }
 
     /// Returns the longest prefix of these places that can be summarized. The events of the prefix are known, and none
-    /// of their calls waits. No later event has the same time as the last event of the prefix, because the summary
-    /// would cover that event as well.
+    /// of their calls waits for a response. No later event has the same time as the last event of the prefix, because
+    /// the summary would cover that event as well.
     fn closed<'p>(&self, places: &'p [usize]) -> &'p [usize] {
         let is_known = |place: &&usize| self.live[**place].seq.is_none_or(|seq| seq <= self.seen);
         let places = &places[..places.iter().take_while(is_known).count()];
@@ -151,7 +152,7 @@ impl<'e, 'a> SessionLog<'e, 'a> {
     }
 
     /// Returns the start time of a summary that begins at a place: the wanted time, unless an event at another place
-    /// has it.
+    /// has that time.
     ///
     /// If the session's first events were rewound, the wanted time is the time of the session's first event. If the
     /// summary replaces an earlier one, the wanted time is the earlier one's start time. Readers then see that the

@@ -56,7 +56,8 @@ impl AgentOutput {
     }
 }
 
-/// Returns the text of a part that users see, also the output or the code of code execution; `None` if it is empty.
+/// Returns the text of a part that users see, including the code and the output of code execution; `None` if it is
+/// empty.
 fn text_of(part: &Part) -> Option<&str> {
     let is_some = |text: &&str| !text.is_empty();
     let text = part.text.as_deref().filter(is_some);
