@@ -84,8 +84,8 @@ impl Streams {
 }
 
 impl StreamTable {
-    /// Ends the oldest stream of the login with the most streams. Returns false if `login` has as many, or only one
-    /// less.
+    /// Ends the oldest stream of the login with the most streams. Returns false if `login` has as many streams as that
+    /// login, or only one less.
     fn make_room(&mut self, login: &LoginName) -> bool {
         let own = self.of_login.get(login).map_or(0, BTreeMap::len);
         let greatest = self.of_login.values_mut().max_by_key(|streams| streams.len());

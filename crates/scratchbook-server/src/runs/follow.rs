@@ -29,7 +29,7 @@ struct Stored {
     sessions: Arc<dyn SessionService>,
     key: SessionKey,
     invocation_id: String,
-    /// The number of the event before the next page, and of the last event to read.
+    /// The number of the event before the next page. `to` is the number of the last event to read.
     after: u64,
     to: u64,
     page: VecDeque<Arc<Event>>,

@@ -20,7 +20,7 @@ use crate::surface::INSPECTOR;
 
 /// How many slow calls are shown.
 const CALLS: usize = 10;
-/// For how many apps the size is measured, and about how many bytes of sessions are read for each.
+/// How many apps are measured for their size. The next constant is about how many bytes of sessions are read for each.
 const APPS: usize = 20;
 const READ: u64 = 256 << 10;
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// Placeholders in the answers of differences, for an id, a time or a text of ours that was not recorded.
+/// Placeholders in `differences.rs` for an id, a time or a text in our answer that the recorded answer does not have.
 const ANY_ID: &str = "<id>";
 const ANY_TIME: &str = "<time>";
 const ANY_TEXT: &str = "<text>";
