@@ -92,7 +92,7 @@ def run(folder: Path, name: str, program: str) -> str:
 
 
 def in_main(*lines: str) -> str:
-    """Lines that may await, in a program."""
+    """A program in which these lines may await."""
     return f"async def main():\n{textwrap.indent(''.join(lines), '    ')}\nasyncio.run(main())\n"
 
 

@@ -159,7 +159,8 @@ class ScratchbookArtifactService(BaseArtifactService):
         raise InputValidationError(f"more than {_MOST_REFERENCES} references lead on from one another: {reference}")
 
     async def list_artifact_keys(self, *, app_name: str, user_id: str, session_id: str | None = None) -> list[str]:
-        """Returns the names of the artifacts of the session and the user, or without a session those of the user."""
+        """Returns the names of the artifacts of the session and the user, or only of the user if no session is
+        given."""
         address, _ = _place(app_name, user_id, session_id, "")
         names: list[str] = json.loads(await self._core.list(address))
         return [name for name in names if session_id is not None or name.startswith(USER)]

@@ -74,7 +74,7 @@ async def records(
 
 
 def _why_not(event: Any, shown: dict[str, Any]) -> str | None:
-    """Why an event differs from its JSON: pydantic writes `null` for NaN."""
+    """The reason why an event differs from its JSON: pydantic writes `null` for NaN."""
     if "null" not in json.dumps(shown):
         return None
     try:

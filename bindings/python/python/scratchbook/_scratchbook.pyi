@@ -29,8 +29,9 @@ def waits() -> bool:
 
 def set_waits(waits: bool) -> None: ...
 def advance(seen: str, written: str) -> tuple[str, int | None, list[str]]:
-    """What a copy has seen after a write by its holder; how many of the copy's events come after the written one,
-    `None` if the copy has that event already; and the written keys for which the copy already has a later value."""
+    """Returns what a copy has seen after a write by its holder, how many of the copy's events come after the written
+    one (`None` if the copy has that event already), and the written keys for which the copy already has a later
+    value."""
 
 @final
 class Call(Generic[_T]):

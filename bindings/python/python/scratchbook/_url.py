@@ -107,7 +107,7 @@ def text_of(url: Any) -> str:
 
 
 def what_is_wrong(text: str) -> str:
-    """The error message for a text that is not a URL of a store; for a path it names its URL."""
+    """The error message for a text that is not a URL of a store. For a path, the message has the URL of this file."""
     scheme, separator, rest = text.partition(":")
     kind = scheme.split("+")[0].lower()
     if kind == "sqlite" and not rest.startswith("//"):
