@@ -17,8 +17,8 @@ const MAIN: [&str; 2] = ["main", "origin/main"];
 const OF_EVERYTHING: [&str; 5] =
     ["Cargo.toml", "Cargo.lock", "clippy.toml", "rust-toolchain.toml", ".cargo/config.toml"];
 
-/// The packages of stores on servers, and the words by which the names of tests say that they run on one. SQLite is not
-/// among them: most tests of the server and the command run on it, and do not say so.
+/// The packages of stores on servers, each with the word in the names of the tests that run on this store. SQLite is
+/// not among them: most tests of the server and the command run on it, and their names do not say so.
 const STORES: [Store; 2] = [
     Store { package: "scratchbook-mysql", word: "mariadb" },
     Store { package: "scratchbook-postgres", word: "postgres" },

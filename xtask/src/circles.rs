@@ -72,7 +72,7 @@ fn first_names(path: &str) -> Vec<String> {
     names
 }
 
-/// Returns modules each of which imports the next one, and the last of which is the first one again.
+/// Returns a circle of modules: each module imports the next one, and the last one is the first one again.
 fn circle(imports: &Imports) -> Option<Vec<String>> {
     let mut left = imports.clone();
     // A module that imports none of the others is in no circle.

@@ -8,8 +8,7 @@ use std::path::Path;
 struct Idiom {
     /// The words in lower case. A word with `|` matches any of its parts.
     words: &'static [&'static str],
-    /// The run is allowed after these words, where it has another meaning. The next field has the same for words after
-    /// the run.
+    /// The run is allowed after these words, where it has another meaning. `but_before` lists such words after the run.
     but_after: &'static [&'static str],
     but_before: &'static [&'static str],
     better: &'static str,
