@@ -139,7 +139,8 @@ pub(super) struct CallbackOutcome {
     pub(super) event: Option<Event>,
     /// Whether the event is the agent's answer.
     pub(super) answered: bool,
-    /// The error of a callback. The event reports it and carries the changes of the callbacks before it.
+    /// The error of a callback. The event reports the error and carries the changes of the callbacks before the failed
+    /// one.
     pub(super) failure: Option<Error>,
     /// Keeps the pending event alive until `event` is taken: dropping the pending event discards its uncommitted
     /// changes.

@@ -234,8 +234,8 @@ impl PastEvents {
     }
 }
 
-/// Calls whose final response comes from outside. While there are such calls, the agent that runs the caller does not
-/// continue.
+/// Calls whose final response comes from outside. While there are such calls, the agent that runs the calling agent
+/// does not continue.
 #[derive(Debug, Default)]
 pub(super) struct AwaitedCalls(BTreeSet<String>);
 

@@ -44,8 +44,8 @@ pub(super) fn without_parting_calls(events: &[&Event], most: usize) -> usize {
     0
 }
 
-/// Returns the length of the longest run of first events that can be summarized. Each call and each request among these
-/// events has to be answered among them, and `is_clean` has to allow the cut after them. The rule is ADK's.
+/// Returns the length of the longest run of first events that can be summarized. Each call and each request in these
+/// events has to be answered in these events, and `is_clean` has to allow the cut after them. The rule is ADK's.
 ///
 /// A call whose process has ended can never be answered, and would block summaries for ever. A call is therefore
 /// ignored if its tool is not long-running, it belongs to an earlier invocation than the last, and no event of the

@@ -15,8 +15,8 @@ use scratchbook_core::session::micros_of_seconds;
 /// Events to summarize, and the time range of their summary.
 #[derive(Clone, Debug)]
 pub(super) struct SummaryPlan {
-    /// The summarizer's input: the events to summarize. A summary that is replaced is among them as an event by
-    /// `model`.
+    /// The summarizer's input: the events to summarize. A summary that is replaced is among them as an event with the
+    /// author `model`.
     pub(super) events: Vec<Arc<Event>>,
     pub(super) start: f64,
     pub(super) end: f64,
@@ -48,8 +48,8 @@ impl<'e, 'a> SessionLog<'e, 'a> {
         Self { live, seen, begun, summaries, covered, times }
     }
 
-    /// Returns a plan for all events that no summary covers, except the last `retention` ones, together with the
-    /// summaries among them. Before an agent answers, the message that it answers is kept as well.
+    /// Returns a plan for all events that no summary covers, except the last `retention` events. The plan includes the
+    /// summaries among these events. Before an agent answers, the message that it answers is kept as well.
     pub(super) fn all_but(&self, retention: usize, before_answer: bool) -> Option<SummaryPlan> {
         let places: Vec<_> = self.originals(0..self.live.len()).filter(|place| !self.covered[*place]).collect();
         let to_answer = match before_answer {

@@ -6,7 +6,7 @@ use crate::agent::{Agent, LlmAgent};
 use scratchbook_core::content::{Content, Part};
 use scratchbook_core::event::Event;
 
-/// The answer that the events so far give.
+/// The answer of the agent, according to the events so far.
 #[derive(Debug, Default)]
 pub(super) struct AgentOutput {
     /// The content of the last event with content.
