@@ -13,8 +13,9 @@ use crate::access::{Access, Account, LoginName};
 /// The streams that are open.
 #[derive(Debug)]
 pub(crate) struct Streams {
-    /// The maximum number of streams in all, and for one account.
+    /// The maximum number of streams in all.
     most: usize,
+    /// The maximum number of streams of one account.
     most_of_one: usize,
     table: Mutex<StreamTable>,
 }

@@ -62,9 +62,9 @@ pub(super) struct Places<L> {
 #[derive(Debug)]
 struct Connection<L> {
     phase: Phase,
-    /// The number by which connections are ordered in their phase, and the time at which this connection entered its
-    /// phase.
+    /// The number by which connections are ordered in their phase.
     order: u64,
+    /// The time at which this connection entered its phase.
     since: Instant,
     /// The network in which the connection counts, until somebody logs in on it.
     stranger: Option<Network>,
