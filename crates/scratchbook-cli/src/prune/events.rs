@@ -87,7 +87,7 @@ async fn all_before(database: &Database, key: &SessionKey, before: u64) -> Resul
 /// A range of events to prune.
 struct EventRange {
     first: u64,
-    /// The last event; 0 if there is none.
+    /// The number of the last event; 0 if there is no event to prune.
     until: u64,
     /// Whether the next event stays.
     is_end: bool,
