@@ -214,7 +214,7 @@ class ScratchbookArtifactService(BaseArtifactService):
                 exist already, and what was `refused` and why.
 
         Raises:
-            InvalidArgumentError: there is no such folder, or none of google-adk's in it.
+            InvalidArgumentError: there is no such folder, or it contains no folder of google-adk's.
         """
         from ._import_artifacts import import_artifacts
 

@@ -35,7 +35,7 @@ def advance(seen: str, written: str) -> tuple[str, int | None, list[str]]:
 
 @final
 class Call(Generic[_T]):
-    """A call: awaited, or waited for, once."""
+    """A call. It can be awaited or waited for only once."""
 
     def __await__(self) -> Generator[Any, None, _T]: ...
     def wait(self) -> _T: ...

@@ -55,8 +55,8 @@ def store_uri(url: Any) -> str:
     `sqlalchemy.URL`.
 
     Raises:
-        InvalidArgumentError: it is not a URL, such as a path, or a SQLite URL that names a host, as
-            `sqlite://sessions.db` does.
+        InvalidArgumentError: the text is not a URL, for example a path, or it is a SQLite URL with a host, such as
+            `sqlite://sessions.db`.
     """
     text = text_of(url).removeprefix(PREFIX)
     if text in ("memory:", "memory://"):
@@ -124,7 +124,7 @@ def with_options(url: str, options: dict[str, Any]) -> str:
     """A URL with the `session_db_kwargs` of google-adk's `get_fast_api_app`.
 
     Raises:
-        InvalidArgumentError: names an option that has no meaning here.
+        InvalidArgumentError: an option has no meaning here.
     """
     size = options.get("pool_size")
     is_server = url.removeprefix(PREFIX).startswith(SERVERS)
