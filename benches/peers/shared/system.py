@@ -45,10 +45,10 @@ class System(Protocol):
         """The JSON text of a session that `whole` has returned."""
 
     async def recent(self, session: Any, count: int) -> int:
-        """Reads a session with its last events; returns how many came."""
+        """Reads a session with its last events, and returns how many there were."""
 
     async def listing(self, app: str, user: str) -> int:
-        """Lists a user's sessions; returns how many came."""
+        """Lists a user's sessions, and returns how many there were."""
 
     async def stored(self, session: Any, most: int) -> tuple[list[Origin], dict[str, Any]]:
         """The origins of the last `most` events of a session, in their order, and the session's state."""
