@@ -74,8 +74,8 @@ fn changed_files() -> Result<Vec<String>, Stop> {
     Ok(tracked.split_terminator('\0').chain(new.split_terminator('\0')).map(str::to_owned).collect())
 }
 
-/// Returns the packages to which files belong: by their folder or, for a file in no package, by a source that names the
-/// file.
+/// Returns the packages to which files belong. A file belongs to the package whose folder contains it or, if there is
+/// none, to each package with a source that names the file.
 fn owners(files: &[String], packages: &[Package]) -> BTreeSet<String> {
     let every = || packages.iter().map(|package| package.name.clone());
     let mut found = BTreeSet::new();

@@ -37,7 +37,7 @@ impl Crates {
     }
 }
 
-/// Returns the first names of the paths below `crate::` in a source, without those of its unit tests.
+/// Returns the first names of the paths below `crate::` in a source. Paths in its unit tests are left out.
 fn imported(text: &str) -> BTreeSet<String> {
     let code = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));

@@ -15,8 +15,9 @@ const MOST_LINES: usize = 800;
 /// The greatest size of a file in the repository.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Folders and files with pure logic. The words of `IMPURE` are not allowed in them.
+/// Folders and files with pure logic.
 const PURE: [&str; 2] = ["crates/scratchbook-core/src/state/", "crates/scratchbook-agent/src/instruction.rs"];
+/// Words that are not allowed in pure logic.
 const IMPURE: [&str; 8] = ["async fn", "async move", "tokio", "std::time", "std::fs", "std::net", "uuid", "SystemTime"];
 
 /// Checks every file that is tracked, and every new one that is not ignored.
