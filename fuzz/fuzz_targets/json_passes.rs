@@ -1,5 +1,5 @@
-//! What is found in JSON before it is parsed agrees with the parsed value: the number of values and the depth, which
-//! may be overestimated, and the texts of fields.
+//! Compares what the passes over unparsed JSON find with the parsed value. The numbers of values and levels that they
+//! find may be too large but not too small, and the texts of fields are the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
