@@ -202,7 +202,7 @@ impl PastEvents {
         })
     }
 
-    /// Returns whether the tools that the event at this place calls were started. For a long-running tool without a
+    /// Returns whether the tool calls of the event at this place were started. For a long-running tool without a
     /// response, the agent's checkpoint shows this.
     fn is_begun(&self, place: usize, agent: &str, branch: Option<&str>) -> bool {
         let tells = |event: &Arc<Event>| event.content.is_some() || event.actions.agent_state.is_some();

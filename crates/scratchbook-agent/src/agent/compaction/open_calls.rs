@@ -26,7 +26,8 @@ fn requested(event: &Event) -> impl Iterator<Item = CallKey<'_>> {
     ids.map(|id| CallKey::Id(id))
 }
 
-/// Returns how many events to take from the start: at most `most`, and so that no later event answers a call in them.
+/// Returns how many events to take from the start: at most `most`, and few enough that no later event answers a call in
+/// the taken events.
 pub(super) fn without_parting_calls(events: &[&Event], most: usize) -> usize {
     if most >= events.len() {
         return most;
@@ -44,7 +45,7 @@ pub(super) fn without_parting_calls(events: &[&Event], most: usize) -> usize {
     0
 }
 
-/// Returns the length of the longest run of first events that can be summarized. Each call and each request in these
+/// Returns the largest number of events, from the first on, that can be summarized. Each call and each request in these
 /// events has to be answered in these events, and `is_clean` has to allow the cut after them. The rule is ADK's.
 ///
 /// A call whose process has ended can never be answered, and would block summaries for ever. A call is therefore

@@ -78,8 +78,8 @@ impl<'e, 'a> SessionLog<'e, 'a> {
         self.is_worth(from..last + 1).then(|| SummaryPlan { events, start, end: self.time(last) })
     }
 
-    /// Returns a plan for the invocations since the last summary, if there are enough of them, and for some before
-    /// them.
+    /// Returns a plan for the invocations since the last summary, if there are enough of them. The plan also includes
+    /// some invocations before them.
     pub(super) fn invocations(&self, rule: InvocationRule) -> Option<SummaryPlan> {
         let after = self.summaries.iter().map(|summary| summary.covers.end).max().unwrap_or_default();
         let invocations = self.by_invocation();

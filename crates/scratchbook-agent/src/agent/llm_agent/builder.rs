@@ -77,7 +77,7 @@ impl LlmAgentBuilder {
         self
     }
 
-    /// Sets an instruction that is the same in every request, without placeholders. If it is set, the
+    /// Sets an instruction that is the same in every request, without placeholders. If such an instruction is set, the
     /// [`instruction`](Self::instruction) is sent within the conversation. All requests therefore begin with the same
     /// text, and providers can cache this text and charge less for it. Files and other data in this instruction are
     /// sent at the beginning of the conversation, and the instruction's text refers to them.
