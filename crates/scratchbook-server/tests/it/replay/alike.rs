@@ -1,5 +1,5 @@
-//! Compares two answers except for ids and times. An id or time of ours has to correspond to the same recorded one
-//! everywhere.
+//! Compares two answers except for ids and times. Each of our ids and times has to correspond to the same recorded id
+//! or time everywhere.
 
 use std::collections::HashMap;
 
