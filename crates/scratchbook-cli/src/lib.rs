@@ -2,7 +2,7 @@
 //!
 //! The command is a library with one function, [`run`], so that the Python package can contain the command too.
 //!
-//! A program that is the command, as `scratchbook` itself:
+//! This program is the command, like `scratchbook` itself:
 //!
 //! ```no_run
 //! use std::process::ExitCode;
