@@ -205,7 +205,7 @@ class ScratchbookArtifactService(BaseArtifactService):
 
         Args:
             folder: The folder, or a `file://` URI of it; or the folder of the agents, in which `adk web` keeps a folder
-                `.adk/artifacts` for each.
+                `.adk/artifacts` for each agent.
             app_name: Only this app. The folder of an older google-adk does not name its app: then `app_name` is
                 required, and the whole folder is imported into that app.
 

@@ -106,7 +106,7 @@ def _value(column: Any) -> Any:
 
 async def _open(url: str) -> tuple[Any, dict[str, Any]]:
     """The service that reads a database, and for each app its users and its state. Each user comes with its state if
-    the service does not return that."""
+    the service does not return the state of users."""
     from google.adk.sessions.database_session_service import DatabaseSessionService
     from google.adk.sessions.sqlite_session_service import SqliteSessionService
     from sqlalchemy import make_url, text

@@ -73,8 +73,8 @@ def store_uri(url: Any) -> str:
 
 
 def shown(uri: str, without_password: str) -> str:
-    """The URL of a store in a form that may be shown and used again: without the password, and without parameters that
-    do not identify the tables."""
+    """The URL of a store in a form that may be shown and used again: without the password, and with only the
+    parameters that identify the tables."""
     if uri.startswith("sqlite://"):
         return f"sqlite:///{uri.removeprefix('sqlite://')}"
     query = uri.rpartition("@")[2].partition("?")[2]
