@@ -221,7 +221,7 @@ impl<L: Clone + Eq + Hash> Places<L> {
         }
     }
 
-    /// Among the connections of a network without a login, returns the one whose end does the least harm.
+    /// Of a network's connections without a login, returns the one whose end does the least harm.
     fn quietest_of(&self, network: Network) -> Option<u64> {
         let is_of = |id: &&u64| self.open.get(id).is_some_and(|connection| connection.stranger == Some(network));
         self.quiet.iter().find_map(|list| list.values().find(is_of)).copied()
