@@ -61,7 +61,7 @@ class Gemini(BaseHTTPRequestHandler):
 
 
 def adk(url, *arguments):
-    """Runs the command with a server at another address than the fixed one of its client."""
+    """Runs the command on the server at `url`. The command's client has a fixed address, which is replaced."""
     AdkWebServerClient.__init__ = partialmethod(AdkWebServerClient.__init__, base_url=url)
     main(["conformance", *arguments])
 
