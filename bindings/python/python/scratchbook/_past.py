@@ -46,8 +46,8 @@ class Past(Appends[S, E]):
         same fields about the writer as `blame`.
 
         Args:
-            key: The key with its prefix. For `user:cart`, the result has the writes by all of the user's sessions and by
-                `put_state`.
+            key: The key with its prefix. For `user:cart`, the result has the writes by all of the user's sessions and
+                by `put_state`.
             limit: The maximum number of writes.
         """
         if limit < 0:
