@@ -15,7 +15,7 @@ const LIST: &str = "package.json";
 const LOCK: &str = "package-lock.json";
 /// The words in the names of the tests that need the packages.
 const WORDS: [&str; 3] = ["adk_js", "axe_core", "mcp_everything"];
-/// The oldest node that the packages run on.
+/// The oldest major version of node on which the packages run.
 const OLDEST: u32 = 20;
 
 /// Runs the step `node`: installs the packages into the target folder, unless they are there in the right versions.

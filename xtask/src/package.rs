@@ -81,7 +81,7 @@ fn place() -> Result<(), Stop> {
     run(metadata.arg("--interpreter").arg(python::interpreter()).current_dir(root().join("bindings/python")))
 }
 
-/// Copies the files of a folder and of those in it.
+/// Copies the files of a folder and of its subfolders.
 fn copy_files(from: &Path, to: &Path) -> Result<(), Stop> {
     fs::create_dir_all(to).map_err(|error| failed(to, &error))?;
     for entry in fs::read_dir(from).map_err(|error| failed(from, &error))? {
