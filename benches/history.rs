@@ -15,6 +15,7 @@ use scratchbook_benches::{event, runtime, session, sqlite};
 const EVENTS: usize = 100_000;
 /// At how many events the state is read.
 const ASKED: usize = 1_000;
+/// The maximum time of a read in the appended session.
 const LIMIT: Duration = Duration::from_millis(10);
 
 fn main() -> ExitCode {

@@ -23,8 +23,9 @@ use serde_json::{Map, Value, json};
 const SIZES: [usize; 5] = [0, 10, 100, 1_000, 10_000];
 const HISTORIES: [&str; 2] = ["text", "text, calls and responses"];
 
-/// The allowed processor time of a turn, in microseconds: a base, and more for each event that is sent.
+/// The allowed processor time of a turn without events, in microseconds.
 const BASE: f64 = 200.0;
+/// The additional processor time that is allowed for each event that is sent, in microseconds.
 const EACH: f64 = 3.0;
 
 /// How many turns are counted in one process.

@@ -32,8 +32,9 @@ const ALONE: usize = 3_000;
 struct Cost {
     calls: usize,
     seconds: f64,
-    /// The processor time of the client and of the server, in seconds.
+    /// The processor time of the client, in seconds.
     client: f64,
+    /// The processor time of the server, in seconds.
     server: f64,
     /// How many bytes were written to the log that makes commits durable.
     logged: u64,

@@ -6,8 +6,8 @@
 //!
 //! The counts of `accepted.json` belong to a compiler, an architecture and a profile. The test command counts in the
 //! profile of the tests, whose build exists already: an optimized build of the server alone would take the test command
-//! several minutes. In that profile our own code, which a change here changes, makes up most of each count.
-//! `cargo bench --locked --bench instructions` counts in an optimized build.
+//! several minutes. In that profile, most of each count comes from our own code, which is what a change affects. `cargo
+//! bench --locked --bench instructions` counts in an optimized build.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a bench that cannot run has nothing to report")]
 
 mod accepted;

@@ -19,6 +19,7 @@ pub(crate) type CompareFn = fn(&'static str) -> ComparisonRow;
 
 /// The number of rounds of a comparison. Each round measures one side after the other.
 const ROUNDS: usize = 5;
+/// The number of rounds of a comparison with many short rounds.
 const FINE_ROUNDS: usize = 41;
 
 /// A comparison: the measurements and the target.

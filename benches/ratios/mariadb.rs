@@ -73,7 +73,7 @@ fn statements(prefix: &str, each: usize) -> f64 {
     })
 }
 
-/// Makes one append, as a program would that has a separate statement for each row.
+/// Makes one append with a separate statement for each row, as a simple program would.
 async fn write(connection: &mut Conn, prefix: &str, client: usize) {
     let (app, user, session) = (format!("app{client}"), format!("user{client}"), format!("s{client}"));
     let table = |name: &str| format!("`{prefix}{name}`");

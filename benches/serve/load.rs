@@ -26,8 +26,9 @@ pub(crate) enum Load {
 /// The result of a round.
 pub(crate) struct RoundResult {
     pub(crate) per_second: f64,
-    /// The median of the latencies, in milliseconds. The next field has their 99th percentile.
+    /// The median of the latencies, in milliseconds.
     pub(crate) p50: f64,
+    /// The 99th percentile of the latencies, in milliseconds.
     pub(crate) p99: f64,
 }
 

@@ -1,5 +1,5 @@
-//! Cursors of feeds, of lists and of events: whatever the text, a store goes on from a place or refuses it; what
-//! follows is the end of the whole, the same in one page and in pages of one.
+//! Cursors of feeds, of lists and of events. For any text, the store either refuses the cursor or continues from a
+//! place. What it then returns is the end of the whole list, and is the same in one page as in pages of one entry.
 #![no_main]
 
 mod now;
@@ -16,13 +16,13 @@ use scratchbook::{
     SessionService, StateDelta,
 };
 
-/// More than the store has of anything.
+/// A limit above the length of every list in the store.
 const ALL: usize = 1000;
 
 struct Whole {
     store: InMemorySessionService,
     app: StateOwner,
-    /// What all cursors of the feed begin with.
+    /// The beginning of all cursors of the feed.
     feed: String,
     /// The place of each entry of the feed.
     entries: Vec<String>,
@@ -115,7 +115,7 @@ fn events(seq: u64, limit: usize) {
     assert_eq!(numbers(GetSessionConfig::default().with_events_before(seq, limit)), before[first..]);
 }
 
-/// Returns what was read, unless the cursor was refused, in few words.
+/// Returns what was read, or `None` if the cursor was refused. Asserts that the error is short.
 fn accepted<T>(read: Result<T>, cursor: &str) -> Option<T> {
     read.map_err(|error| {
         assert!(matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::FailedPrecondition), "{error}");

@@ -1,4 +1,4 @@
-//! Any text is an event or an error, never a panic; and what is an event is the same one after a round trip.
+//! Any text is an event or causes an error, never a panic. An event stays the same when it is written and read again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

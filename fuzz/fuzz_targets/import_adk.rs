@@ -1,5 +1,5 @@
-//! JSON columns of google-adk's databases: an event that is accepted is the same one after a round trip, and if it is
-//! imported again; and of a state each key is either kept with its value or refused.
+//! JSON columns of google-adk's databases. An accepted event stays the same when it is written and read again, and when
+//! it is imported again. Each key of a state is either kept with its value or refused.
 #![no_main]
 
 use std::collections::BTreeSet;

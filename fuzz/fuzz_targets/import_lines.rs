@@ -1,12 +1,12 @@
-//! Files of `scratchbook export`: what is accepted has as many lines of each type as it says, and is refused if one of
-//! them is missing or there twice.
+//! Files of `scratchbook export`. An accepted file has as many lines as its counts say, and is refused if one of its
+//! lines is removed or repeated.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use scratchbook::ErrorKind;
 use scratchbook_cli::untrusted::count_lines;
 
-/// In how many lines a fault is planted.
+/// How many lines of a file are removed and repeated, one at a time.
 const PLANTED: usize = 16;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,5 +1,5 @@
-//! Instruction templates: whatever the text, it parses and renders without a panic; text without braces stays
-//! as it is, and what is inserted is never scanned again.
+//! Instruction templates. Any text is parsed and rendered without a panic. Text without braces stays as it is, and
+//! inserted text is never scanned again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

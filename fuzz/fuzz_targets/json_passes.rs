@@ -1,11 +1,12 @@
-//! What is said of JSON before it is read is what is read then: how many values, how deep, and the texts under names.
+//! Compares what the passes over unparsed JSON find with the parsed value. The numbers of values and levels that they
+//! find may be too large but not too small, and the texts of fields are the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use scratchbook::json::{self, Field, Weight};
 use serde_json::Value;
 
-/// Values and depth. A name that is there twice has one value here and two in the text.
+/// Returns the number of values and the depth. A repeated name has one value here and two in the text.
 fn built(value: &Value) -> (u64, u64) {
     let inner: Vec<_> = match value {
         Value::Array(items) => items.iter().map(built).collect(),

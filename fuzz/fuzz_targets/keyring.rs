@@ -1,4 +1,5 @@
-//! Keyrings: accepted is what a plain reading of the JSON accepts, and neither an error nor `Debug` shows a key.
+//! Keyrings. A plain reading of an accepted keyring's JSON finds the same keys, and neither an error nor `Debug` shows
+//! a key.
 #![no_main]
 
 use base64::Engine as _;
@@ -8,7 +9,7 @@ use scratchbook::ErrorKind;
 use scratchbook::layer::Keyring;
 use serde_json::Value;
 
-/// Shorter texts are in a message by chance.
+/// Shorter texts may be in a message by chance.
 const SECRET: usize = 12;
 
 fuzz_target!(|text: &str| {

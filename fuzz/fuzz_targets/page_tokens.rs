@@ -1,5 +1,5 @@
-//! Page tokens of Vertex AI's lists: a token leads to the place that it was written for, in that list alone; and a text
-//! that is accepted is the token that the list itself writes.
+//! Page tokens of Vertex AI's lists. A token leads to the place for which it was written, and only its own list accepts
+//! it. An accepted text is equal to the token that the list itself writes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,7 +7,7 @@ use scratchbook::ErrorKind;
 use scratchbook_server::page_token::PageTokens;
 use serde_json::json;
 
-/// The part of a token that names the list. The bytes after it are the fuzzer's.
+/// The length of the part of a token that names the list. The fuzzer chooses the bytes after this part.
 const NAME_OF_LIST: usize = 16;
 
 fuzz_target!(|text: &str| {

@@ -1,7 +1,7 @@
-//! Deltas against naive maps: splitting by scope loses and invents nothing, and the fold of a log is what
-//! plain maps say.
+//! Compares deltas with plain maps. Splitting a delta by scope loses and adds nothing, and the fold of a log gives the
+//! same state as changing a map step by step.
 //!
-//! The input is one JSON object per line, each a delta as it looks on the wire.
+//! The input has one JSON object per line: a delta in the form in which it is sent.
 #![no_main]
 
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
-//! Schemas of the state: a document is a schema or refused; a store refuses each delta that breaks it, without showing
-//! its values, and nothing of the delta is stored; and a delta that it accepted it accepts again.
+//! Schemas of the state. A document is a schema or is refused. A store refuses each delta that breaks the schema,
+//! stores nothing of it, and shows none of its values. A delta that was accepted is accepted again.
 //!
-//! The first line is the document, the second the delta.
+//! The first line of the input is the document, and the rest is the delta.
 #![no_main]
 
 mod now;
@@ -16,7 +16,7 @@ use scratchbook::{
 };
 use serde_json::{Map, Value};
 
-/// Shorter texts are in a message by chance.
+/// Shorter texts may be in a message by chance.
 const SECRET: usize = 12;
 
 fuzz_target!(|text: &str| {
@@ -38,7 +38,7 @@ fuzz_target!(|text: &str| {
     }
 });
 
-/// Appends the delta to a new session, and if it is accepted, once more.
+/// Appends the delta to a new session. If it is accepted, appends it once more.
 fn store(schema: StateSchema, delta: &StateDelta) -> Result<()> {
     let store = WithStateSchema::new(InMemorySessionService::new()).with_app("app", schema);
     let made = now(store.create_session("app", "alice", CreateSessionConfig::default())).expect("a session");
@@ -61,7 +61,7 @@ fn store(schema: StateSchema, delta: &StateDelta) -> Result<()> {
     Ok(())
 }
 
-/// Values of the delta are not in the message, unless the schema or the name of a field has the same text.
+/// Asserts that no value of the delta is in the message, unless the schema or the name of a field has the same text.
 fn shows_no_value(message: &str, delta: &StateDelta, known: &[String]) {
     for value in delta.iter().filter_map(|(_, change)| change.value()) {
         for secret in texts(value).into_iter().filter(|secret| secret.len() >= SECRET) {
@@ -81,7 +81,7 @@ fn texts(value: &Value) -> Vec<&str> {
     }
 }
 
-/// Whether a text is in the name of a field, which a message may show.
+/// Returns whether the name of a field contains a text. A message may show such names.
 fn names(value: Option<&Value>, text: &str) -> bool {
     match value {
         Some(Value::Array(items)) => items.iter().any(|item| names(Some(item), text)),

@@ -1,5 +1,5 @@
-//! Filters of Vertex AI's lists: what is read is the same when it is written and read again, and what is refused is
-//! refused at a character of the text.
+//! Filters of Vertex AI's lists. A valid filter stays the same when it is written and read again. The error for an
+//! invalid filter names a character of the text.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -8,6 +8,7 @@ use crate::{Error, Result};
 /// The first port. All ports are below those that systems give to outgoing connections, so no connection takes a port
 /// while its server restarts.
 const FIRST: u16 = 15_000;
+/// The number of ports.
 const COUNT: u16 = 15_000;
 
 /// Returns a port that is free, like the port after it.

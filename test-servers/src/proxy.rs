@@ -11,8 +11,8 @@ use crate::{Error, Result};
 
 /// A listener on the loopback interface that forwards every connection to a server.
 ///
-/// A *turn* costs a round trip. It begins with the client's first bytes, or with bytes of the client after bytes of the
-/// server.
+/// A *turn* costs a round trip. It begins with the first bytes that the client sends on the connection, or sends after
+/// bytes of the server.
 ///
 /// The proxy does not read the protocol, so it works for every server, and under TLS.
 #[derive(Debug)]

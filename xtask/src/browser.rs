@@ -8,6 +8,7 @@ use crate::step::Stop;
 const WORD: &str = "chromium";
 /// The names of the browser's program on different systems. The driver finds the program by itself.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+/// The name of the driver's program.
 const DRIVER: &str = "chromedriver";
 
 /// Runs the step `browser`.

@@ -17,8 +17,8 @@ const MAIN: [&str; 2] = ["main", "origin/main"];
 const OF_EVERYTHING: [&str; 5] =
     ["Cargo.toml", "Cargo.lock", "clippy.toml", "rust-toolchain.toml", ".cargo/config.toml"];
 
-/// The packages of stores on servers, and the words by which the names of tests say that they run on one. SQLite is not
-/// among them: most tests of the server and the command run on it, and do not say so.
+/// The packages of stores on servers, each with the word in the names of the tests that run on this store. SQLite is
+/// not among them: most tests of the server and the command run on it, and their names do not say so.
 const STORES: [StorePackage; 2] = [
     StorePackage { package: "scratchbook-mysql", word: "mariadb" },
     StorePackage { package: "scratchbook-postgres", word: "postgres" },
@@ -74,8 +74,8 @@ fn changed_files() -> Result<Vec<String>, Stop> {
     Ok(tracked.split_terminator('\0').chain(new.split_terminator('\0')).map(str::to_owned).collect())
 }
 
-/// Returns the packages to which files belong: by their folder or, for a file in no package, by a source that names the
-/// file.
+/// Returns the packages to which files belong. A file belongs to the package whose folder contains it or, if there is
+/// none, to each package with a source that names the file.
 fn owners(files: &[String], packages: &[Package]) -> BTreeSet<String> {
     let every = || packages.iter().map(|package| package.name.clone());
     let mut found = BTreeSet::new();

@@ -37,7 +37,7 @@ impl Crates {
     }
 }
 
-/// Returns the first names of the paths below `crate::` in a source, without those of its unit tests.
+/// Returns the first names of the paths below `crate::` in a source. Paths in its unit tests are left out.
 fn imported(text: &str) -> BTreeSet<String> {
     let code = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
@@ -72,7 +72,7 @@ fn first_names(path: &str) -> Vec<String> {
     names
 }
 
-/// Returns modules each of which imports the next one, and the last of which is the first one again.
+/// Returns a circle of modules: each module imports the next one, and the last one is the first one again.
 fn circle(imports: &Imports) -> Option<Vec<String>> {
     let mut left = imports.clone();
     // A module that imports none of the others is in no circle.

@@ -12,8 +12,9 @@ use crate::step::Stop;
 use crate::steps::built;
 use crate::{node, python};
 
-/// Each folder with this file is a peer: a system that is measured beside ours.
+/// The folder of the peers, which are systems that are measured beside ours.
 const PEERS: &str = "benches/peers";
+/// Each folder with this file is a peer.
 const PEER: &str = "peer.json";
 /// The folder for what was set up, for the databases, and for the results of runs that are not published.
 const WORK: &str = "target/compare";

@@ -8,8 +8,9 @@ use crate::command::{program, root, run};
 use crate::step::Stop;
 use crate::tools;
 
-/// The book's pages, and the list of them.
+/// The folder of the book's pages.
 const BOOK: &str = "docs/";
+/// The list of the book's pages.
 const CONTENTS: &str = "docs/SUMMARY.md";
 
 /// The overview for language models, which has every page of the book but the records for contributors.
@@ -24,8 +25,9 @@ const RECORDS: [&str; 2] = ["docs/design.md", "docs/benchmarks-history.md"];
 /// The file that turns the book's programs into tests.
 const TESTED: &str = "crates/scratchbook/src/lib.rs";
 
-/// Files that name metrics of `/metrics`, and the source that describes all metrics.
+/// Files that name metrics of `/metrics`.
 const NUMBERS: [&str; 3] = ["docs/operating/alerts.yaml", "docs/operating/grafana.json", "docs/operating/monitor.md"];
+/// The source that describes all metrics.
 const DESCRIBED: &str = "crates/scratchbook-cli/src/serve/telemetry/metrics.rs";
 
 /// Returns the breaches of one file, each as the rest of a line that begins with the path.

@@ -15,8 +15,9 @@ const MOST_LINES: usize = 800;
 /// The greatest size of a file in the repository.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Folders and files with pure logic. The words of `IMPURE` are not allowed in them.
+/// Folders and files with pure logic.
 const PURE: [&str; 2] = ["crates/scratchbook-core/src/state/", "crates/scratchbook-agent/src/instruction.rs"];
+/// Words that are not allowed in pure logic.
 const IMPURE: [&str; 8] = ["async fn", "async move", "tokio", "std::time", "std::fs", "std::net", "uuid", "SystemTime"];
 
 /// Checks every file that is tracked, and every new one that is not ignored.
@@ -105,9 +106,9 @@ const HISTORY: &str = "CHANGELOG.md";
 /// Subcommands of Cargo that change `Cargo.lock` if it is out of date, unless `--locked` forbids it.
 const READS_LOCK: [&str; 5] = ["bench", "build", "install", "run", "test"];
 
-/// Returns whether a line has a command of Cargo, to be copied, that may change the versions of dependencies: one with
-/// options, or one that begins its line. A bare `cargo run` is allowed, because it runs a user's own program: this
-/// workspace has several programs.
+/// Returns whether a line has a command of Cargo that a reader may copy and that may change the versions of
+/// dependencies. A command counts if it has options, or begins its line and has no arguments. A bare `cargo run` is
+/// allowed, because it runs a user's own program: this workspace has several programs.
 fn lets_lock_change(line: &str) -> bool {
     line.match_indices("cargo ").any(|(at, cargo)| {
         let before = line[..at].trim_end();
@@ -140,7 +141,8 @@ fn marker(line: &str) -> Option<&'static str> {
 /// Folders that exist only on one machine.
 const MACHINE_FOLDERS: [&str; 3] = ["work", "root", "home"];
 
-/// Returns such a folder if an absolute path in a line begins with it, unless the path follows a letter, as in a URL.
+/// Returns the first of these folders with which an absolute path in a line begins. A path that follows a letter, as in
+/// a URL, does not count.
 fn machine_path(line: &str) -> Option<String> {
     MACHINE_FOLDERS.into_iter().map(|folder| format!("/{folder}/")).find(|path| {
         line.match_indices(path.as_str())

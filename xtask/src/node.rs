@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use crate::command::{program, root, run};
 use crate::step::Stop;
 
-/// The folder with the list of packages, and with the lock file that has their versions and those of their
-/// dependencies.
+/// The folder with the list of packages and the lock file.
 const PACKAGES: &str = "crates/scratchbook-server/tests/node";
+/// The list of packages.
 const LIST: &str = "package.json";
+/// The lock file, with the versions of the packages and of their dependencies.
 const LOCK: &str = "package-lock.json";
 /// The words in the names of the tests that need the packages.
 const WORDS: [&str; 3] = ["adk_js", "axe_core", "mcp_everything"];
-/// The oldest node that the packages run on.
+/// The oldest major version of node on which the packages run.
 const OLDEST: u32 = 20;
 
 /// Runs the step `node`: installs the packages into the target folder, unless they are there in the right versions.

@@ -10,20 +10,24 @@ use crate::command::{program, root, run};
 use crate::step::Stop;
 use crate::{python, servers, steps};
 
-/// The folders of the built wheel and of its unpacked files, so that the tests change no installed Python.
+/// The folder of the built wheel.
 const WHEELS: &str = "target/package/wheels";
+/// The folder of the wheel's unpacked files. The tests use it, so that they change no installed Python.
 const SITE: &str = "target/package/site";
-/// The folders of the wheel that is built from the source package, and of this build.
+/// The folder of the wheel that is built from the source package.
 const FROM_SOURCE: &str = "target/package/from-source";
+/// The target folder of this build.
 const BUILD: &str = "target/package/build";
 /// A program that fails if an installed package does not work. Without google-adk, the names that need it do not exist,
 /// so other names are used.
 const USED: &str = "from scratchbook import SessionService, wait; wait(SessionService('memory:').open())";
 /// The profile of Cargo for shipped files.
 pub(crate) const SHIPPED: &str = "dist";
-/// The environment in which the shipped wheel is installed, and zig, which builds the wheel for older systems.
+/// The environment in which the shipped wheel is installed.
 const FROM_SHIPPED: &str = "target/package/from-shipped";
+/// The folder of zig, which builds the wheel for older systems.
 const ZIG: &str = "target/tools/ziglang-0.13.0";
+/// The package of zig.
 const ZIG_PACKAGE: &str = "ziglang==0.13.0";
 /// The oldest systems that the shipped wheel runs on.
 const SYSTEMS: &str = "manylinux_2_28";
@@ -77,7 +81,7 @@ fn place() -> Result<(), Stop> {
     run(metadata.arg("--interpreter").arg(python::interpreter()).current_dir(root().join("bindings/python")))
 }
 
-/// Copies the files of a folder and of those in it.
+/// Copies the files of a folder and of its subfolders.
 fn copy_files(from: &Path, to: &Path) -> Result<(), Stop> {
     fs::create_dir_all(to).map_err(|error| failed(to, &error))?;
     for entry in fs::read_dir(from).map_err(|error| failed(from, &error))? {
@@ -111,7 +115,7 @@ pub(crate) fn beside_old() -> Result<(), Stop> {
     installed
 }
 
-/// Builds a wheel from the source package of a folder alone, as pip does if there is no wheel. Returns the folder of the
+/// Builds a wheel from the source package in a folder, as pip does if there is no wheel. Returns the folder of the
 /// wheel. The build is unoptimized, because the profile does not change what the source package contains.
 pub(crate) fn wheel_of_source(folder: &str) -> Result<&'static str, Stop> {
     let python = python::with_maturin()?;

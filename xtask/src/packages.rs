@@ -26,8 +26,8 @@ fn ensure_by(
     }
 }
 
-/// The command installs missing packages, and neither upgrades nor removes existing ones. A conflicting database server
-/// belongs to somebody, so the step is left out in this case.
+/// Installs missing packages, and neither upgrades nor removes existing ones. If a package conflicts with somebody's
+/// database server, the installation therefore fails, and the step is left out.
 const INSTALL: [&str; 5] = ["install", "--yes", "--no-install-recommends", "--no-upgrade", "--no-remove"];
 
 fn install(packages: &[&str]) -> Result<(), String> {

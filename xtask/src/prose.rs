@@ -8,9 +8,9 @@ use std::path::Path;
 struct Idiom {
     /// The words in lower case. A word with `|` matches any of its parts.
     words: &'static [&'static str],
-    /// The run is allowed after these words, where it has another meaning. The next field has the same for words after
-    /// the run.
+    /// The run is allowed if one of these words comes before it, because it then has another meaning.
     but_after: &'static [&'static str],
+    /// The run is also allowed if one of these words comes after it.
     but_before: &'static [&'static str],
     better: &'static str,
 }

@@ -43,9 +43,10 @@ pub(crate) fn with_requirements(folder: &Path, requirements: &str) -> Result<Pat
     ensure(folder, requirements, &[])
 }
 
-/// Returns options of pip for the environments of tests. Tests import few of the modules, and Python compiles a module
-/// when it is first imported. If Python may not keep the result, it would compile again in each process. Other systems in
-/// benchmarks are compiled in advance, as their users have them.
+/// Returns options of pip for the environments of tests. Normally pip compiles no modules: tests import few of them,
+/// and Python compiles a module when it is first imported. If Python may not keep the result, pip compiles all modules,
+/// so that not every process compiles them again. Other systems in benchmarks are compiled in advance, as their users
+/// have them.
 fn for_tests() -> &'static [&'static str] {
     let is_kept = std::env::var_os("PYTHONDONTWRITEBYTECODE").is_none_or(|value| value.is_empty());
     if is_kept { &["--no-compile"] } else { &[] }

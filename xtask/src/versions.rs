@@ -10,6 +10,7 @@ use crate::step::Stop;
 /// The commit of the older build, if the environment names no commit and there is no tag. This is the first commit with
 /// today's tables. It has to be changed after each migration.
 const FIRST: &str = "bb90caa92d0682d5f9a3340335abdb841acf58f5";
+/// The environment variable that names the commit of the older build.
 const COMMIT: &str = "SCRATCHBOOK_OLD_COMMIT";
 /// The binary of the older build, for the tests.
 const BINARY: &str = "SCRATCHBOOK_OLD_BINARY";

@@ -1,4 +1,5 @@
-"""Preparation in bulk: it leaves the rows that appends leave, in the service's own tables, and takes less time."""
+"""Prepares sessions in bulk. The service's tables then have the same rows as after appends, but this takes less
+time."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def groups(rows: Iterator[Any], preparation: Preparation) -> Iterator[list[Any]]
 
 
 async def fill_events(opened: Opened, session: Session, events: Iterator[Event], preparation: Preparation) -> None:
-    """Adds events without a look at what they change."""
+    """Adds events without applying their changes to the state."""
     service = opened.service
     for group in groups(events, preparation):
         if isinstance(service, InMemorySessionService):
@@ -58,7 +59,7 @@ async def fill_events(opened: Opened, session: Session, events: Iterator[Event],
 
 
 async def fill_sessions(opened: Opened, app: str, users: list[str], preparation: Preparation) -> None:
-    """Creates a session for each entry, the first one as a program does."""
+    """Creates a session for each entry. The first one is created through the service, as a program does this."""
     service = opened.service
     await service.create_session(app_name=app, user_id=users[0], state=dict(CREATED))
     for group in groups(iter(users[1:]), preparation):
@@ -91,7 +92,7 @@ def write(opened: Opened, statement: str, rows: list[tuple[Any, ...]]) -> None:
 
 
 async def disk(opened: Opened) -> int:
-    """How many bytes the database has, after what is in the write-ahead log went into the file."""
+    """Returns how many bytes the database has, after the write-ahead log was copied into its file."""
     if opened.file is not None:
         database = sqlite3.connect(opened.file)
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -1,4 +1,4 @@
-"""`adk api_server`, and what is asked of it: turns, creations, reads and changes of the state."""
+"""`adk api_server`, and the requests to it: turns, creations, reads and changes of the state."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Server:
 
 
 class Load:
-    """What is asked of one server, over as many connections as there are tasks."""
+    """The requests to one server, over one connection for each task."""
 
     def __init__(self, opened: Opened) -> None:
         self._opened = opened
@@ -153,7 +153,7 @@ class Load:
         return await self._measure(request, step)
 
     async def http_start(self, request: Request) -> dict[str, Any]:
-        """From the start of the server's process to its first answer."""
+        """Measures the time from the start of the server's process to its first answer."""
 
         async def step(_: int) -> None:
             server = Server(self._opened)

@@ -48,7 +48,7 @@ def opened(store: str, location: str) -> Opened:
 
 
 def with_wal(file: Path) -> None:
-    """Sets the journal mode, which a file keeps."""
+    """Sets the journal mode, which is stored in the file."""
     database = sqlite3.connect(file)
     database.execute("PRAGMA journal_mode = WAL")
     database.close()

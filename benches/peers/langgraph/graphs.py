@@ -1,7 +1,7 @@
 """The two graphs of a thread: one that only takes events, and one whose scripted model answers a message.
 
-Events are messages and the state is a dictionary, both in a `DeltaChannel`: a checkpoint has what was added, and not
-the whole history again.
+Events are messages and the state is a dictionary, both in a `DeltaChannel`: a checkpoint contains only what was added,
+and not the whole history.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Thread(TypedDict):
 
 
 def log(saver: BaseCheckpointSaver[Any]) -> CompiledStateGraph[Any]:
-    """A graph with one node, in whose name events are added."""
+    """A graph with one node. Events are added as if this node had written them."""
     graph = StateGraph(Thread)
     graph.add_node("agent", lambda _: {})
     graph.add_edge(START, "agent")

@@ -1,1 +1,1 @@
-"""What the runners in Python share: the protocol, the equal data, the measuring and the counting."""
+"""The code that the runners in Python share: the protocol, the data, the measuring and the counting."""

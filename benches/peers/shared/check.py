@@ -1,4 +1,4 @@
-"""What a system has made of the events that it acknowledged: lost, refused, disordered, doubled."""
+"""Checks what became of the events that the system acknowledged: lost, refused, disordered, doubled."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ class Wrong:
     def compare(self, acknowledged: list[Origin], stored: list[Origin], lacking: list[Origin]) -> None:
         """Compares the acknowledged events of a session with the stored ones, in their order.
 
-        `lacking` are acknowledged events whose change of the state is not there. An event that is gone as well as
-        its change counts once. A pair is disordered if one writer's event stands behind a later one of it.
+        `lacking` are acknowledged events whose change of the state is missing. If an event and its change are both
+        missing, the event counts once. An event is disordered if the event before it by the same writer has a higher
+        number.
         """
         counts = Counter(stored)
         self.lost += len({one for one in acknowledged if one not in counts} | set(lacking))
@@ -42,6 +43,6 @@ class Wrong:
 
 
 def origin_of_step(step: str) -> Origin:
-    """The origin of an event that is known by its change of `step` alone."""
+    """The origin of an event of which only the change of `step` is known."""
     _, writer, number = step.split(" ")
     return int(writer), int(number)

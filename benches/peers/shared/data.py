@@ -18,7 +18,7 @@ def user(number: int) -> str:
 
 
 def invocation(writer: int, number: int) -> str:
-    """The invocation id of a writer's event, which also says whose it is and which one."""
+    """The invocation id of an event. It contains the event's writer and number."""
     return f"e.{writer}.{number}"
 
 
@@ -29,7 +29,7 @@ def origin(invocation_id: str) -> tuple[int, int]:
 
 
 def delta(writer: int, number: int) -> dict[str, str]:
-    """The change of an event: one key of the session and one of the user."""
+    """The change of an event: one key of the session and one key of the user."""
     return {"step": f"step {writer} {number}", "user:last": f"last {writer} {number}"}
 
 

@@ -1,4 +1,4 @@
-"""A client of HTTP servers as small as it can be: one connection, one request after the other."""
+"""A minimal HTTP client: one connection, one request after the other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def free_port() -> int:
-    """A port that nobody listens on just now."""
+    """A port on which no process listens now."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port: int = one.getsockname()[1]
@@ -17,7 +17,7 @@ def free_port() -> int:
 
 
 class Client:
-    """A connection that is kept."""
+    """A persistent connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -28,7 +28,7 @@ class Client:
         return cls(*await asyncio.open_connection("127.0.0.1", port, limit=1 << 26))
 
     async def ask(self, method: str, path: str, body: Any = None) -> bytes:
-        """Sends a request that has to go well; returns the body of its answer."""
+        """Sends a request, which has to succeed, and returns the body of its answer."""
         sent = b"" if body is None else json.dumps(body).encode()
         head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         self._writer.write(f"{head}Content-Length: {len(sent)}\r\n\r\n".encode() + sent)

@@ -1,4 +1,4 @@
-"""How long operations take: rates, percentiles, processor time; and the limit of the time for preparation."""
+"""Measures how long operations take: rates, percentiles, processor time. Also limits the time for preparation."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ class Measured:
         self._seconds = self._used = 0.0
 
     async def part(self, tasks: int, step: Step, is_over: Callable[[float, int], bool]) -> None:
-        """Lets each task repeat its step until it is over, and once at least.
+        """Lets each task repeat its step until `is_over` returns true, but at least once.
 
-        `step` gets the number of its task, `is_over` the seconds since the start and how many steps the task did.
+        `step` receives the number of its task. `is_over` receives the seconds since the start, and how many steps the
+        task did.
         """
 
         async def work(task: int) -> None:
@@ -71,14 +72,14 @@ class Measured:
 async def repeat(
     tasks: int, seconds: float, step: Step, processor: Callable[[], float] = time.process_time
 ) -> dict[str, Any]:
-    """Lets each task repeat its step until the time is over, and once at least."""
+    """Lets each task repeat its step until the time is over, but at least once."""
     measured = Measured(processor)
     await measured.part(tasks, step, lambda elapsed, _: elapsed >= seconds)
     return measured.answer()
 
 
 class Preparation:
-    """Stops a preparation as soon as it is foreseeable that it takes too long."""
+    """Stops a preparation as soon as it is clear that it would take too long."""
 
     def __init__(self, total: int) -> None:
         self._total, self._done, self._begun = total, 0, time.perf_counter()

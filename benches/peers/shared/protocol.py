@@ -1,4 +1,4 @@
-"""The side of the runner: one line about the system, then one answer for each request of the harness."""
+"""The runner's side of the protocol: one line about the system, then one answer for each request of the harness."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Unsupported(Exception):
 
 
 async def answer(line: str, workloads: Mapping[str, Workload]) -> dict[str, Any]:
-    """Does what one line asks for; a failure is an answer, too."""
+    """Carries out the request in one line. A failure is an answer, too."""
     try:
         request = Request(**json.loads(line))
         if request.workload not in workloads:

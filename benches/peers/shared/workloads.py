@@ -42,7 +42,7 @@ class Workloads:
         return {name: self._noted(name) for name in [*names.split(), "cold_start"]}
 
     def _noted(self, name: str) -> Workload:
-        """A workload whose answers say how the system differs in it."""
+        """A workload whose answers have a note about how the system differs."""
         workload: Workload = getattr(self, name)
 
         async def noted(request: Request) -> Answer:
@@ -115,7 +115,7 @@ class Workloads:
         return answer | {"wrong": wrong.counts()}
 
     async def _insist(self, session: Any, origin: tuple[int, int], change: dict[str, str], wrong: Wrong) -> Any:
-        """Appends; after a refusal reads the session again and tries again, as an honest program does."""
+        """Appends an event. After a refusal, reads the session again and tries again, as a correct program does."""
         while True:
             try:
                 await self._system.append(session, origin, change)
@@ -125,9 +125,10 @@ class Workloads:
                 session = await self._system.reload(session)
 
     async def append_shared(self, request: Request) -> Answer:
-        """Each task appends 25 events to one session, with keys of its own, and holds what it read at the beginning.
+        """Each task appends 25 events to one session, with its own keys and with the copy that it read at the
+        beginning.
 
-        New sessions follow until the time is over.
+        This is repeated with new sessions until the time is over.
         """
         wrong, measured, begun = Wrong(), Measured(), time.perf_counter()
         while True:
@@ -205,7 +206,7 @@ class Workloads:
         return await repeat(request.tasks, request.seconds, step)
 
     async def _grown(self, number: int, events: int) -> list[Any]:
-        """New sessions with everything that this many appends leave."""
+        """Creates sessions with everything that this many appends would leave in the store."""
         preparation, sessions = Preparation(number * events), []
         for _ in range(number):
             session = await self._session(0, preparation)
@@ -222,7 +223,8 @@ class Workloads:
         return per_event(request.size, begun, await self._system.disk() - before)
 
     async def memory(self, request: Request) -> Answer:
-        """The growth of the resident memory for each event, in as many sessions as some ten thousand events take."""
+        """Measures how much the resident memory grows for each event, in as many sessions as ten thousand events
+        fill."""
         if self._system.store != "memory":
             raise Unsupported("this store keeps sessions in a database.")
         number = max(1, EVENTS_IN_MEMORY // request.size)

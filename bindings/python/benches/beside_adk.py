@@ -35,7 +35,7 @@ Work = Callable[[Any], Awaitable[float]]
 
 
 def load() -> str:
-    """The load averages of the last one, five and fifteen minutes."""
+    """The load averages of the last minute, five minutes and fifteen minutes."""
     return " ".join(f"{average:.2f}" for average in os.getloadavg())
 
 

@@ -31,7 +31,7 @@ thread_local! {
     static WAITS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether a call that is awaited in this thread blocks it instead.
+/// Whether awaiting a call blocks this thread.
 #[pyfunction]
 pub(crate) fn waits() -> bool {
     WAITS.get()

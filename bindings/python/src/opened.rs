@@ -82,8 +82,8 @@ impl LazyStore {
         self.store().await.map(drop)
     }
 
-    /// Returns the result of a call about a session. Only a missing session gets an answer of its own, because a
-    /// program may create it again. Other missing things are errors.
+    /// Returns the result of a call about a session. Only for a missing session there is a separate answer, because a
+    /// program may create the session again. Other missing things are errors.
     pub(crate) async fn told_of(&self, key: &SessionKey, ended: Result<CallAnswer>) -> Result<CallAnswer> {
         let Some(store) = self.store.get() else { return ended };
         match ended {

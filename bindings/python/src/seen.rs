@@ -14,8 +14,8 @@ use crate::error::exception;
 /// closed long before this limit; a gap from another writer's event is never closed.
 const MOST_BEYOND: usize = 256;
 
-/// What a copy has seen: the places up to which it has seen everything, the keys that it has seen further, and the
-/// events beyond a gap, which its holder wrote.
+/// What a copy has seen: the places up to which it has seen everything, the keys of which it has seen later values, and
+/// the events beyond a gap, which its holder wrote.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CopyVersion {

@@ -213,7 +213,7 @@ impl PyStore {
         })
     }
 
-    /// The state of a user or, without one, of the app; names without prefix.
+    /// Returns the state of a user, or of the app if no user is given. Names have no prefix.
     #[pyo3(signature = (app_name, user_id=None))]
     fn get_state(&self, py: Python<'_>, app_name: String, user_id: Option<String>) -> PyResult<Call> {
         self.call(py, |opened| async move {
@@ -222,7 +222,7 @@ impl PyStore {
         })
     }
 
-    /// Changes state of a user or, without one, of the app.
+    /// Changes the state of a user, or of the app if no user is given.
     fn put_state(
         &self,
         py: Python<'_>,
@@ -239,7 +239,7 @@ impl PyStore {
         })
     }
 
-    /// Whether a key of a user or, without one, of the app was ever written; its name is without prefix.
+    /// Returns whether a key of a user, or of the app if no user is given, was ever written. The key has no prefix.
     fn was_written(&self, py: Python<'_>, app_name: String, user_id: Option<String>, name: String) -> PyResult<Call> {
         self.call(py, |opened| async move {
             let owner = owner(&app_name, user_id.as_deref())?;
@@ -329,7 +329,7 @@ impl PyStore {
         })
     }
 
-    /// Verifies the state of a user or, without one, of the app.
+    /// Verifies the state of a user, or of the app if no user is given.
     #[pyo3(signature = (app_name, user_id=None))]
     fn verify_state(&self, py: Python<'_>, app_name: String, user_id: Option<String>) -> PyResult<Call> {
         self.call(py, |opened| async move {

@@ -44,9 +44,10 @@ struct WaitingReader {
 
 struct FeedReading {
     feed: scratchbook::session::Watch<Arc<dyn SessionService>>,
-    /// How many entries were returned, and the last one. It may have to be returned again, because the reader that got
-    /// it may have been cancelled.
+    /// How many entries were returned.
     given: u64,
+    /// The last returned entry. It may have to be returned again, because the reader that got it may have been
+    /// cancelled.
     last: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-"""Our artifact service does what google-adk's do; each promise is tested on theirs as well."""
+"""Our artifact service behaves like google-adk's services. Each test also runs on google-adk's services."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ async def test_sessions_and_artifacts_of_one_store_go_together(uri: str, app: st
 
 
 class Saver(BaseAgent):
-    """Saves what the user says, as an artifact."""
+    """Saves the user's message as an artifact."""
 
     async def _run_async_impl(self, ctx: Any) -> AsyncIterator[Event]:
         text = ctx.user_content.parts[0].text

@@ -92,12 +92,12 @@ def run(folder: Path, name: str, program: str) -> str:
 
 
 def in_main(*lines: str) -> str:
-    """Lines that may await, in a program."""
+    """A program in which these lines may await."""
     return f"async def main():\n{textwrap.indent(''.join(lines), '    ')}\nasyncio.run(main())\n"
 
 
 def talked(events: int) -> str:
-    """What `talk` prints."""
+    """The text that `talk`, in the program of the page, prints."""
     return f"greeter Hello\n{events} {{'user:greeted': True}}\n"
 
 
@@ -174,7 +174,7 @@ async def test_artifacts(tmp_path: Path) -> None:
 
 
 def test_the_file_of_adk_web() -> None:
-    """`test_command.py` runs google-adk's commands with a file of this text."""
+    """`test_command.py` runs google-adk's commands with a file that has the text of the page."""
     assert json.dumps(programs(PACKAGE)[-1]) in Path(__file__).with_name("test_command.py").read_text()
 
 

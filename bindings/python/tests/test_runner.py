@@ -169,7 +169,7 @@ async def test_runs_of_two_runners_on_one_session_lose_nothing(service: Any, nam
 
 
 async def shown(word: str, names: dict[str, Any]) -> dict[str, Any]:
-    """Runs the README's example that contains a word, with some names; returns all names after it."""
+    """Runs the README's example that contains a word, with some variables defined; returns all variables afterwards."""
     examples = re.findall(r"```python\n(.*?)```", str(metadata.metadata("scratchbook").get_payload()), re.DOTALL)
     (example,) = [example for example in examples if word in example]
     code = compile(example, word, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)

@@ -60,8 +60,8 @@ const CONFIGS: [&str; 2] = ["requestedAuthConfigs", "requested_auth_configs"];
 const CREDENTIALS: [&str; 4] =
     ["rawAuthCredential", "raw_auth_credential", "exchangedAuthCredential", "exchanged_auth_credential"];
 
-/// Removes the secrets from JSON text that we wrote. Returns `None` if the text has no marks of a credential, like
-/// nearly all texts.
+/// Removes the secrets from JSON text that we wrote. Returns `None` if the text has no marks of a credential, as is the
+/// case for nearly all texts.
 ///
 /// Such texts are not parsed.
 ///

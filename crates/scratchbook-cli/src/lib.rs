@@ -2,7 +2,7 @@
 //!
 //! The command is a library with one function, [`run`], so that the Python package can contain the command too.
 //!
-//! A program that is the command, as `scratchbook` itself:
+//! This program is the command, like `scratchbook` itself:
 //!
 //! ```no_run
 //! use std::process::ExitCode;
@@ -88,7 +88,7 @@ use without_server::{config, health, serve, token};
 #[doc(hidden)]
 pub use import::untrusted;
 
-/// How long a server that ends waits until its standard error was read.
+/// How long a server waits at its end until somebody has read its standard error.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Runs the command with these arguments, the first of which is the program's name, and returns its exit code.

@@ -42,8 +42,8 @@ pub(crate) async fn migrate(context: &Context, args: MigrateArgs, out: &mut Outp
     Ok(())
 }
 
-/// Computes the running hash of events from before it existed, and of those that an older program has appended. Each
-/// step is a commit of its own, so an interrupted command is continued by the next one.
+/// Computes the running hash of events without one: events from before an upgrade, and events that an older program has
+/// appended. Each step is a separate commit, so the next command continues after an interrupted one.
 async fn hash_events(context: &Context, out: &Output) -> Result<u64, CommandFailure> {
     let store = context.within(scratchbook::connect(checked_uri(context)?)).await?;
     if !store.sessions.capabilities().has(Capability::RunningHash) {

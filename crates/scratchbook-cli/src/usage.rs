@@ -42,8 +42,8 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<(Cli, Vec<Setting>), u8> {
     })
 }
 
-/// Returns the hint for keys that begin with '-', which are taken for unknown options or, as in `-dash=1`, for known
-/// ones.
+/// Returns the hint for keys that begin with '-'. The parser takes such keys for unknown options or, as in `-dash=1`,
+/// for known ones.
 fn hint(error: &Error, arguments: &[OsString]) -> Option<&'static str> {
     let takes_keys = arguments.iter().any(|arg| arg == "state" || arg == "create");
     let is_option = matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::ArgumentConflict);

@@ -1,4 +1,4 @@
-//! An agent with the tools of an MCP server and another agent as a tool, and a plugin that watches all of it.
+//! An agent with the tools of an MCP server and another agent as a tool, and a plugin that counts the calls of both.
 
 use std::ops::ControlFlow;
 

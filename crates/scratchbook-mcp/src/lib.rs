@@ -7,7 +7,7 @@
 //! - [`McpLimits`] limits what a server sends.
 //! - `mcp_toolset_class`, with the feature `config`, reads toolsets from files of ADK's Agent Config.
 //!
-//! An agent that may list and read files, by two tools of a server that it starts:
+//! This agent can list and read files. It uses two tools of a server, which the toolset starts:
 //!
 //! ```no_run
 //! use scratchbook::LlmAgent;

@@ -85,7 +85,7 @@ impl StdioConnectionParams {
         self
     }
 
-    /// Sets how long the start of the server may take, and each request to it; 5 seconds by default.
+    /// Sets how long the start of the server and each request to it may take; 5 seconds by default.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -106,7 +106,7 @@ impl StreamableHttpConnectionParams {
         self
     }
 
-    /// Sets how long connecting may take, and listing the tools; 5 seconds by default.
+    /// Sets how long connecting and listing the tools may take; 5 seconds by default.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -122,7 +122,7 @@ impl StreamableHttpConnectionParams {
 }
 
 impl McpConnectionParams {
-    /// Returns how long connecting may take, and listing the tools.
+    /// Returns how long connecting and listing the tools may take.
     pub(crate) fn timeout(&self) -> Duration {
         match self {
             Self::Stdio(params) => params.timeout,

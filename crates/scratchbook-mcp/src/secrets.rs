@@ -10,7 +10,7 @@ const SHORTEST: usize = 6;
 /// The text that replaces a secret.
 const HIDDEN: &str = "[secret]";
 
-/// The secrets of a connection, the longest first, so that a secret inside another does not break the longer one.
+/// The secrets of a connection, the longest first, so that a secret is replaced before a shorter one that it contains.
 pub(crate) struct ConnectionSecrets(Vec<String>);
 
 impl ConnectionSecrets {

@@ -180,8 +180,8 @@ impl RemoteLlmBuilder {
         self
     }
 
-    /// Sets how long an answer may take to begin, and each further piece to arrive; 10 minutes by default. An answer
-    /// that is not streamed arrives in one piece.
+    /// Sets how long an answer may take to begin, and how long each further piece may take to arrive; 10 minutes by
+    /// default. An answer that is not streamed arrives in one piece.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = Some(timeout);
         self

@@ -42,7 +42,7 @@ impl ProviderModel {
         Self::new(provider, model)
     }
 
-    /// Parses the name of another model of the same provider as [`parse`](Self::parse) does. A name without a provider
+    /// Parses the name of another model of this provider, like [`parse`](Self::parse). A name without a provider
     /// belongs to this provider.
     pub(super) fn sibling(&self, name: &str) -> Result<Self> {
         let (provider, model) = Self::split(name)?;

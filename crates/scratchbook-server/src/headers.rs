@@ -1,4 +1,4 @@
-//! The headers for browsers, which are added to every answer, and the header by which browsers are known.
+//! The headers for browsers, which are added to every answer, and the header by which browsers are recognized.
 
 use axum::extract::Request;
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};

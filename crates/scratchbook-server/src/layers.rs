@@ -46,7 +46,7 @@ pub(crate) fn around(routes: Router<AppState>, app_state: &AppState, guard: Guar
         .with_state(app_state.clone())
 }
 
-/// Answers a request whose handler panicked with an error in the form of its surface. The log has the panic itself.
+/// If a handler panics, answers with an error in the form of the request's surface. The panic itself is logged.
 async fn catch_panics(request: Request, next: Next) -> Response {
     let surface = Surface::of(request.uri().path());
     let is_page = surface::is_of_inspector(request.uri().path());

@@ -74,8 +74,9 @@ pub struct ServerBuilder {
 /// How many answers of the maximum size fit into the memory for answers.
 const ALL_ANSWERS: usize = 8;
 
-/// The default limits: runs that go on at a time, and runs that wait for a session.
+/// The default maximum number of runs at a time.
 const MAX_RUNS: usize = 1000;
+/// The default maximum number of runs that wait for a session.
 const MAX_WAITING_RUNS: usize = 8;
 
 impl ServerBuilder {

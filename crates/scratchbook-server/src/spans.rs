@@ -9,10 +9,11 @@ use scratchbook::agent::{TraceSink, TraceSpan};
 use scratchbook::session::forward_sessions;
 use scratchbook::{Result, SessionKey, SessionService};
 
-/// The maximum number of bytes of all kept spans, the maximum for one session, and the maximum time in seconds for
-/// which a span is kept. Beyond these limits, the oldest spans are dropped first.
+/// The maximum number of bytes of all kept spans. Beyond each of these limits, the oldest spans are dropped first.
 const BYTES: usize = 32 << 20;
+/// The maximum number of bytes of the kept spans of one session.
 const SESSION_BYTES: usize = 4 << 20;
+/// The maximum time for which a span is kept, in seconds.
 const SECONDS: f64 = 3600.0;
 /// About how many bytes a span takes in addition to its values.
 const SPAN_BYTES: usize = 1 << 10;

@@ -33,7 +33,7 @@ impl StandbyPair {
     ///
     /// # Errors
     ///
-    /// What [`Postgres::start`] fails with.
+    /// The errors of [`Postgres::start`].
     pub fn start() -> Result<Self> {
         Self::start_with(Replication::Synchronous)
     }
@@ -42,7 +42,7 @@ impl StandbyPair {
     ///
     /// # Errors
     ///
-    /// What [`Postgres::start`] fails with.
+    /// The errors of [`Postgres::start`].
     pub fn start_with(replication: Replication) -> Result<Self> {
         let primary = Postgres::start(&settings(replication))?;
         let standby = primary.start_standby(&settings(replication))?;
@@ -61,7 +61,7 @@ impl StandbyPair {
         &self.standby
     }
 
-    /// Makes the standby take writes, and returns when it does. The primary has to be dead before.
+    /// Makes the standby take writes, and returns when it does. The primary has to be dead already.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl StandbyPair {
     ///
     /// # Errors
     ///
-    /// What [`Postgres::start`] fails with.
+    /// The errors of [`Postgres::start`].
     pub fn replace_primary(&mut self) -> Result<()> {
         let standby = self.standby.start_standby(&settings(self.replication))?;
         self.primary = std::mem::replace(&mut self.standby, standby);

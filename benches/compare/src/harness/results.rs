@@ -129,7 +129,7 @@ impl Results {
         self.lines.iter().any(|line| matches!(line, ResultLine::System(known) if known == hello))
     }
 
-    /// Returns the text of all lines, without failures of cells that were measured later.
+    /// Returns the text of all lines. Failures of cells that were measured later are left out.
     pub(crate) fn shortened(&self) -> Result<String> {
         let mut text = String::new();
         for line in &self.lines {

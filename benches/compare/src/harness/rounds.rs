@@ -79,7 +79,7 @@ fn chosen(only: &[String], groups: &mut Vec<CellGroup>, systems: Vec<System>) ->
     Ok(systems.into_iter().filter(|system| !any || names(system)).collect())
 }
 
-/// When a group should end, if it has done its first round, and when everything has to end.
+/// The time at which a group should end once its first round is done, and the time at which the whole run has to end.
 struct Deadlines {
     group: Instant,
     all: Instant,

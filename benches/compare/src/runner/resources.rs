@@ -64,7 +64,7 @@ async fn bytes_of(store: &str, location: &str) -> Result<f64> {
     Ok(bytes as f64)
 }
 
-/// Measures the resident memory for each event of sessions, which either the store in memory or the caller holds.
+/// Measures the resident memory for each event of sessions that the store in memory or the caller holds.
 pub(crate) fn memory(bench: &BenchStore, request: &CellRequest) -> Result<Measurement> {
     let count = (IN_MEMORY / request.size.max(1)).max(1);
     bench.runtime.block_on(async {

@@ -15,8 +15,8 @@ use crate::store::{PeerDatabase, PooledService};
 const GROUP: usize = 1000;
 
 impl PooledService {
-    /// Adds events of the writer -1 to a session, numbered from 0. The last event is appended as a program does this,
-    /// so that the state is right.
+    /// Adds events of the writer -1 to a session, numbered from 0. The last event is appended through the service, as a
+    /// program does this, so that the state is right.
     pub(crate) async fn fill(&self, session: &AdkIdentity, count: usize, preparation: &mut Preparation) -> Result<()> {
         let before: Vec<usize> = (0..count.saturating_sub(1)).collect();
         for group in before.chunks(GROUP) {

@@ -159,7 +159,8 @@ class ScratchbookArtifactService(BaseArtifactService):
         raise InputValidationError(f"more than {_MOST_REFERENCES} references lead on from one another: {reference}")
 
     async def list_artifact_keys(self, *, app_name: str, user_id: str, session_id: str | None = None) -> list[str]:
-        """Returns the names of the artifacts of the session and the user, or without a session those of the user."""
+        """Returns the names of the artifacts of the session and the user, or only of the user if no session is
+        given."""
         address, _ = _place(app_name, user_id, session_id, "")
         names: list[str] = json.loads(await self._core.list(address))
         return [name for name in names if session_id is not None or name.startswith(USER)]
@@ -204,7 +205,7 @@ class ScratchbookArtifactService(BaseArtifactService):
 
         Args:
             folder: The folder, or a `file://` URI of it; or the folder of the agents, in which `adk web` keeps a folder
-                `.adk/artifacts` for each.
+                `.adk/artifacts` for each agent.
             app_name: Only this app. The folder of an older google-adk does not name its app: then `app_name` is
                 required, and the whole folder is imported into that app.
 
@@ -213,7 +214,7 @@ class ScratchbookArtifactService(BaseArtifactService):
                 exist already, and what was `refused` and why.
 
         Raises:
-            InvalidArgumentError: there is no such folder, or none of google-adk's in it.
+            InvalidArgumentError: there is no such folder, or it contains no folder of google-adk's.
         """
         from ._import_artifacts import import_artifacts
 

@@ -26,8 +26,8 @@ IMPORTER = "scratchbook-import"
 
 
 async def import_adk(core: Store, source: Any, app_name: str | None, keeps_repeated_ids: bool, limits: str) -> Imported:
-    """Writes the sessions of a source into a store, each in one commit; `limits` are those in the parameters of the
-    store's URL."""
+    """Writes the sessions of a source into a store, each in one commit. `limits` are the limits in the parameters of
+    the store's URL."""
     done: Imported = {"sessions": 0, "events": 0, "skipped": 0, "refused": []}
     async with aclosing(_records(source, app_name)) as records:
         async for record in records:

@@ -67,7 +67,7 @@ def _folder(source: Any) -> Path:
 
 
 def _roots(folder: Path) -> list[Path]:
-    """The folders of artifact services: this one, or those of the agents in it."""
+    """The folders of artifact services: this folder, or the folders of the agents in it."""
     wanted = [folder, folder / _LOCAL, *(agent / _LOCAL for agent in sorted(folder.iterdir()) if agent.is_dir())]
     found = [root for root in wanted if (root / "apps").is_dir() or (root / "users").is_dir()]
     if not found:
@@ -96,7 +96,7 @@ def _artifacts(root: Path, app_name: str | None) -> Iterator[_Artifact]:
 
 def _parsed(parts: tuple[str, ...], folder: str) -> _Artifact | None:
     def until(start: int, *words: str) -> int | None:
-        """The place of the first of these words that has a name before it."""
+        """The index of the first of these words that follows a name."""
         return next((at for at in range(start + 1, len(parts)) if parts[at] in words), None)
 
     users = until(0, "users")

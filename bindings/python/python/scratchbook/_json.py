@@ -57,7 +57,8 @@ def _plain(value: Any) -> Any:
 
 
 def _not_finite(value: Any) -> tuple[Any, ...] | None:
-    """The place of the first number without a JSON form. Not recursive: a value may be deep, and may contain itself."""
+    """The place of the first number without a JSON form. The function is not recursive, since a value may be deep or
+    contain itself."""
     looked_at: set[int] = set()
     ahead: list[tuple[Any, tuple[Any, ...]]] = [(value, ())]
     while ahead:

@@ -46,7 +46,8 @@ class Past(Appends[S, E]):
         same fields about the writer as `blame`.
 
         Args:
-            key: The key with its prefix. `user:cart` returns the writes by all of the user's sessions and `put_state`.
+            key: The key with its prefix. For `user:cart`, the result has the writes by all of the user's sessions and
+                by `put_state`.
             limit: The maximum number of writes.
         """
         if limit < 0:
@@ -98,20 +99,20 @@ class Past(Appends[S, E]):
         user_id: str | None = None,
         against: str | None = None,
     ) -> Verified:
-        """Recomputes the state of a session from its events, or that of an app or a user from its log, and compares
-        it with the stored state. Returns the number of `events` that were read and of `keys` that were compared. For a
-        session, only its own keys are compared, without those of the user and the app. The `runningHash` of a session
-        shows that its events are those that were stored.
+        """Recomputes the state of a session from its events, or the state of an app or a user from its log, and
+        compares it with the stored state. Returns the number of `events` that were read and of `keys` that were
+        compared. For a session, only its own keys are compared, without those of the user and the app. The
+        `runningHash` of a session shows that its events are those that were stored.
 
         Args:
-            against: The `runningHash` of a session that was noted earlier. The session's log has to be the same one, or
-                to begin with it.
+            against: The `runningHash` of a session that was noted earlier. The session's log has to be the log with
+                this hash, or to begin with that log.
 
         Raises:
             DataCorruptedError: the states differ, an event was changed, removed or inserted by hand, or the log does
-                not begin with the noted one; the message names the first difference.
-            FailedPreconditionError: whether the log begins with the noted one cannot be decided, because events were
-                pruned or have no running hash yet.
+                not begin with the log that was noted; the message names the first difference.
+            FailedPreconditionError: it cannot be decided whether the log begins with the log that was noted, because
+                events were pruned or have no running hash yet.
         """
         if session is not None and (app_name is not None or user_id is not None):
             raise InvalidArgumentError(
@@ -147,7 +148,8 @@ class Past(Appends[S, E]):
         return await self._core.seq_of(address, event_id)
 
     async def _seq_of_repeated(self, address: Address, event_id: str, at: str | E) -> int:
-        """The number of an event whose id may be repeated: the only one with the id, or the one with this content."""
+        """The number of an event whose id may be repeated: the only event with the id, or the event with this
+        content."""
         found = await self._core.get(address)
         if found is None:
             raise no_session(address)

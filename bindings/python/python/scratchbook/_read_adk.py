@@ -74,7 +74,7 @@ async def records(
 
 
 def _why_not(event: Any, shown: dict[str, Any]) -> str | None:
-    """Why an event differs from its JSON: pydantic writes `null` for NaN."""
+    """The reason why an event differs from its JSON: pydantic writes `null` for NaN."""
     if "null" not in json.dumps(shown):
         return None
     try:
@@ -106,7 +106,7 @@ def _value(column: Any) -> Any:
 
 async def _open(url: str) -> tuple[Any, dict[str, Any]]:
     """The service that reads a database, and for each app its users and its state. Each user comes with its state if
-    the service does not return that."""
+    the service does not return the state of users."""
     from google.adk.sessions.database_session_service import DatabaseSessionService
     from google.adk.sessions.sqlite_session_service import SqliteSessionService
     from sqlalchemy import make_url, text

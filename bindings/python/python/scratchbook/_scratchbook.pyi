@@ -29,12 +29,13 @@ def waits() -> bool:
 
 def set_waits(waits: bool) -> None: ...
 def advance(seen: str, written: str) -> tuple[str, int | None, list[str]]:
-    """What a copy has seen after a write by its holder; how many of the copy's events come after the written one,
-    `None` if the copy has that event already; and the written keys for which the copy already has a later value."""
+    """Returns what a copy has seen after a write by its holder, how many of the copy's events come after the written
+    one (`None` if the copy has that event already), and the written keys for which the copy already has a later
+    value."""
 
 @final
 class Call(Generic[_T]):
-    """A call: awaited, or waited for, once."""
+    """A call. It can be awaited or waited for only once."""
 
     def __await__(self) -> Generator[Any, None, _T]: ...
     def wait(self) -> _T: ...

@@ -10,7 +10,7 @@ from ._scratchbook import REMOVED
 
 
 def without_temp(delta: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Splits changes into those that are stored and those to `temp:` keys, which are not.
+    """Splits changes into changes that are stored, and changes of `temp:` keys, which are not stored.
 
     Raises:
         InvalidArgumentError: a key is not a string.

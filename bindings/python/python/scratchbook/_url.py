@@ -55,8 +55,8 @@ def store_uri(url: Any) -> str:
     `sqlalchemy.URL`.
 
     Raises:
-        InvalidArgumentError: it is not a URL, such as a path, or a SQLite URL that names a host, as
-            `sqlite://sessions.db` does.
+        InvalidArgumentError: the text is not a URL, for example a path, or it is a SQLite URL with a host, such as
+            `sqlite://sessions.db`.
     """
     text = text_of(url).removeprefix(PREFIX)
     if text in ("memory:", "memory://"):
@@ -73,8 +73,8 @@ def store_uri(url: Any) -> str:
 
 
 def shown(uri: str, without_password: str) -> str:
-    """The URL of a store in a form that may be shown and used again: without the password, and without parameters that
-    do not identify the tables."""
+    """The URL of a store in a form that may be shown and used again: without the password, and with only the
+    parameters that identify the tables."""
     if uri.startswith("sqlite://"):
         return f"sqlite:///{uri.removeprefix('sqlite://')}"
     query = uri.rpartition("@")[2].partition("?")[2]
@@ -107,7 +107,7 @@ def text_of(url: Any) -> str:
 
 
 def what_is_wrong(text: str) -> str:
-    """The error message for a text that is not a URL of a store; for a path it names its URL."""
+    """The error message for a text that is not a URL of a store. For a path, the message has the URL of this file."""
     scheme, separator, rest = text.partition(":")
     kind = scheme.split("+")[0].lower()
     if kind == "sqlite" and not rest.startswith("//"):
@@ -124,7 +124,7 @@ def with_options(url: str, options: dict[str, Any]) -> str:
     """A URL with the `session_db_kwargs` of google-adk's `get_fast_api_app`.
 
     Raises:
-        InvalidArgumentError: names an option that has no meaning here.
+        InvalidArgumentError: an option has no meaning here.
     """
     size = options.get("pool_size")
     is_server = url.removeprefix(PREFIX).startswith(SERVERS)

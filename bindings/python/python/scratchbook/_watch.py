@@ -15,8 +15,8 @@ class Watch(AsyncIterator[FeedEntry]):
 
     Each entry is a dict with a `type`. `event`: an `event` was appended to a session. `created`: a session was created
     with a `state`. `state`: keys of a user or an app were changed outside any session; `changes` has them without
-    prefix. `removed`: a session, a user, or events of one were removed. `scratchbook.results` lists all
-    keys. A watch with an entry's `cursor` continues after it. Cancelling a wait loses no entry.
+    prefix. `removed`: a session, a user, or events of a session were removed. `scratchbook.results` lists all keys. A
+    watch with an entry's `cursor` continues after it. Cancelling a wait loses no entry.
 
     Deleting a session removes its events, and a watch does not return removed events. If the session of a watch is
     deleted, the watch ends with a `SessionNotFoundError`. The watch of a user or an app goes on.

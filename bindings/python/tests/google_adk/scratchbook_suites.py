@@ -84,7 +84,7 @@ _Make = Callable[[Path], contextlib.AbstractAsyncContextManager[Any]]
 
 
 def _stores() -> list[tuple[str, _Make]]:
-    """Our stores, empty for each test; those on a server if the environment names one."""
+    """Our stores, empty for each test. Stores on servers are included if the environment names the server."""
     stores = [
         ("scratchbook-memory", _service(lambda folder: "memory:")),
         ("scratchbook-sqlite", _service(lambda folder: f"sqlite:///{folder}/scratchbook.db")),

@@ -18,7 +18,7 @@ pub(super) struct AgentTurn {
     /// The context of the run, for this agent.
     pub(super) context: InvocationContext,
     pub(super) events: EventStream,
-    /// The turn's span, if the turn received the conversation. The first turn's span is kept elsewhere.
+    /// The span of a turn to which another agent has handed over. The span of a run's first turn is kept elsewhere.
     pub(super) span: Option<OpenSpan>,
 }
 
@@ -105,7 +105,7 @@ impl TurnProgress {
         Self { awaited, has_ended: false, handed_to: None }
     }
 
-    /// Updates the progress by one event of the turn, and returns the event with its node path.
+    /// Updates the progress with an event of the turn, and returns the event with its node path.
     fn add(&mut self, mut event: Event, context: &InvocationContext) -> Event {
         context.set_node_path(&mut event);
         if event.author == context.agent_name() && !event.is_partial() {
@@ -192,7 +192,7 @@ pub(crate) fn run_agent(agent: &Arc<dyn super::Agent>, context: InvocationContex
     drive(AgentTurn { callbacks: callbacks_around(agent.as_ref(), &context), context, events, span: None })
 }
 
-/// Returns the plugins' callbacks around an agent that does not call them itself.
+/// Returns the plugins' callbacks, unless the agent calls them itself.
 fn callbacks_around(agent: &dyn super::Agent, context: &InvocationContext) -> AgentCallbacks {
     match agent.calls_plugins() {
         true => AgentCallbacks::default(),

@@ -139,9 +139,11 @@ pub(super) struct CallbackOutcome {
     pub(super) event: Option<Event>,
     /// Whether the event is the agent's answer.
     pub(super) answered: bool,
-    /// The error of a callback. The event reports it and carries the changes of the callbacks before it.
+    /// The error of a callback. The event reports the error and carries the changes of the callbacks before the failed
+    /// one.
     pub(super) failure: Option<Error>,
-    /// The pending event is kept until the event is taken: dropping it discards changes that are not committed.
+    /// Keeps the pending event alive until `event` is taken: dropping the pending event discards its uncommitted
+    /// changes.
     _pending: Option<PendingEvent>,
 }
 
@@ -202,7 +204,7 @@ pub(crate) struct ModelCallbacks {
     pub(crate) on_tool_error: Vec<OnToolError>,
 }
 
-/// Returns an error that callbacks have received. If one of them has kept it, a copy is returned.
+/// Returns an error that was shared with callbacks, or a copy of the error if a callback has kept it.
 pub(super) fn unshared(error: Arc<Error>) -> Error {
     Arc::try_unwrap(error).unwrap_or_else(|kept| kept.again())
 }

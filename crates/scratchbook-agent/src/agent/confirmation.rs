@@ -104,7 +104,7 @@ pub(crate) enum ConfirmationProgress {
     Open,
     /// The user has answered, and the call to be confirmed has no response yet.
     Answered,
-    /// The call has its response as well, from the tool or later from the user.
+    /// The confirmed call has its response, from the tool or later from the user.
     Consumed,
 }
 
@@ -129,8 +129,8 @@ pub(crate) fn progress<'a>(request: &FunctionCall, later: impl Iterator<Item = &
     progress
 }
 
-/// Returns an agent's calls that have no response, and that the user has confirmed or rejected since the last message
-/// with other content.
+/// Returns an agent's calls that the user has confirmed or rejected and that have no response yet. Only answers since
+/// the user's last message without answers count.
 ///
 /// # Errors
 ///

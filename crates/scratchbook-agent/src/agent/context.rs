@@ -232,7 +232,7 @@ impl InvocationContext {
         self.span.as_ref()
     }
 
-    /// Returns the same run, with a span that contains all spans that begin from now on.
+    /// Returns the same run, with this span as the parent of all spans that begin from now on.
     pub(crate) fn within(&self, span: &OpenSpan) -> Self {
         self.within_parent(Some(Arc::new(span.as_parent())))
     }

@@ -226,7 +226,7 @@ impl InvocationState {
     ///
     /// # Errors
     ///
-    /// If an operation among the changes does not apply, that operation's error.
+    /// The error of an operation among the changes that does not apply.
     pub(crate) fn keep_temp(&self, layer: LayerId) -> Result<()> {
         let delta = self.delta(layer)?;
         let mut inner = self.lock();

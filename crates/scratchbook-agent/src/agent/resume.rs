@@ -202,8 +202,8 @@ impl PastEvents {
         })
     }
 
-    /// Takes the place of an event with tool calls, and returns whether these tools were started. For a long-running
-    /// tool without a response, the agent's checkpoint shows this.
+    /// Returns whether the tool calls of the event at this place were started. For a long-running tool without a
+    /// response, the agent's checkpoint shows this.
     fn is_begun(&self, place: usize, agent: &str, branch: Option<&str>) -> bool {
         let tells = |event: &Arc<Event>| event.content.is_some() || event.actions.agent_state.is_some();
         self.after(place).iter().any(|event| is_own(event, agent, branch) && tells(event))
@@ -234,8 +234,8 @@ impl PastEvents {
     }
 }
 
-/// Calls whose final response comes from outside. While there are such calls, the agent that runs the caller does not
-/// continue.
+/// Calls whose final response comes from outside. While there are such calls, the agent that runs the calling agent
+/// does not continue.
 #[derive(Debug, Default)]
 pub(super) struct AwaitedCalls(BTreeSet<String>);
 

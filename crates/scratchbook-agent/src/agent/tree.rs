@@ -99,7 +99,7 @@ impl AgentTree {
         answered.or_else(|| self.last_speaker(events)).unwrap_or(&self.root)
     }
 
-    /// Returns whether these events determine the agent for the next message without earlier events.
+    /// Returns whether these events alone, without earlier ones, determine which agent receives the next message.
     pub(crate) fn decides(&self, events: &Events) -> bool {
         self.root.as_llm_agent().is_none()
             || self.nodes.len() == 1

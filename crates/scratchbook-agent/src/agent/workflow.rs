@@ -230,8 +230,9 @@ impl LoopAgentBuilder {
     }
 }
 
-/// ADK's keys for the position of a workflow agent.
+/// ADK's key for the current sub-agent of a workflow agent.
 const CURRENT: &str = "current_sub_agent";
+/// ADK's key for the number of finished loops.
 const ROUND: &str = "times_looped";
 
 fn agent_state<const N: usize>(state: [(&str, Value); N]) -> Map<String, Value> {

@@ -139,8 +139,9 @@ impl CallbackContext {
     }
 
     /// Hands the conversation to another agent. If a tool calls this, the other agent continues after the tool has
-    /// returned; for a callback around a model call, after this step; for a callback before or after an agent's turn,
-    /// in place of the turn or after it.
+    /// returned. If a callback around a model call does, the other agent continues after this step. If a callback
+    /// before an agent's turn does, the other agent's turn replaces that turn; after a callback at the end of a turn,
+    /// it follows that turn.
     pub fn transfer_to_agent(&self, agent_name: impl Into<String>) {
         self.layer.actions().transfer_to_agent = Some(agent_name.into());
     }
@@ -156,8 +157,9 @@ impl CallbackContext {
         Ok(actions)
     }
 
-    /// Changes the actions that this callback or tool call adds to its event, also those without a method of their own.
-    /// The state delta is empty at first; changes added to it are made as by [`ContextState::update`].
+    /// Changes the actions that this callback or tool call adds to its event, including actions for which there is no
+    /// other method. The function receives an empty state delta; what it adds is applied as by
+    /// [`ContextState::update`].
     ///
     /// ```
     /// use scratchbook::prelude::*;
@@ -260,7 +262,7 @@ impl ToolContext {
         self.context.layer.actions().set_model_response = Some(answer.into());
     }
 
-    /// Takes back [`skip_summarization`](Self::skip_summarization).
+    /// Undoes [`skip_summarization`](Self::skip_summarization).
     pub(crate) fn summarize(&self) {
         self.context.layer.actions().skip_summarization = Some(false);
     }

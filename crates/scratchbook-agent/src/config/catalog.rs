@@ -144,7 +144,7 @@ impl AgentCatalog {
     ///
     /// # Errors
     ///
-    /// `NotFound` lists the known tools. An error of the function of a class names the class.
+    /// `NotFound` lists the known tools. If the function of a tool class fails, the error names the class.
     pub(super) fn find_tool(&self, name: &str, args: Option<&Map<String, Value>>) -> Result<ConfiguredTool> {
         if let Some(class) = find(&self.tool_classes, name) {
             return class(args.unwrap_or(&Map::new())).map_err(|e| e.context(format!("the tool '{name}'")));
@@ -190,7 +190,7 @@ impl fmt::Debug for AgentCatalog {
 const BUILT_IN: [&str; 5] = ["exit_loop", "get_user_choice", "google_search", "load_artifacts", "transfer_to_agent"];
 
 /// Returns one of ADK's built-in tools. As in ADK, the name may begin with the tool's package and module. Two tools
-/// have another name in their module.
+/// have a second name, which is their name in their module.
 fn built_in(name: &str) -> Option<Arc<dyn Tool>> {
     let tool: Arc<dyn Tool> = match built_in_name(name) {
         "exit_loop" => Arc::new(exit_loop()),

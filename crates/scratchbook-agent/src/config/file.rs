@@ -47,7 +47,7 @@ pub(super) struct ToolEntry {
 }
 
 impl ToolEntry {
-    /// Returns the agent that the entry makes a tool, if it is ADK's `AgentTool`.
+    /// Returns the agent that the entry offers as a tool, if the entry is ADK's `AgentTool`.
     ///
     /// # Errors
     ///

@@ -231,7 +231,7 @@ impl Loader<'_> {
     }
 }
 
-/// Returns the path of a file that another file names. As in ADK, it is in the folder of that file, or below.
+/// Returns the path of a file that the file at `path` names. As in ADK, it has to be in the same folder or below.
 fn beside(path: &Path, file: &str) -> Result<PathBuf> {
     let named = path.with_file_name(file);
     let found = named.canonicalize().map_err(|e| file_error(&named, &e))?;

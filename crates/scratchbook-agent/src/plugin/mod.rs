@@ -22,15 +22,17 @@ pub(crate) use chain::Plugins;
 
 /// Callbacks around the runs of an app, and around each agent, model call and tool call in them.
 ///
-/// A runner calls its plugins in the order in which they were added, before the agents' own callbacks. The methods
-/// answer in one of two forms. If they return an `Option`, `None` goes on and `Some` answers. If they return a
-/// [`ControlFlow`], `Continue` goes on with the value, changed or not, and `Break` answers with it. An answer skips the
-/// plugins that follow, and the agent's own callbacks of the same kind. By default every method goes on.
+/// A runner calls its plugins in the order in which they were added, before the agents' own callbacks. A method can let
+/// the run continue or give an answer. If it returns an `Option`, `None` means continue, and `Some` is an answer. If it
+/// returns a [`ControlFlow`], `Continue` has the value to continue with, changed or not, and `Break` has an answer. An
+/// answer skips the plugins that follow, and the agent's own callbacks of the same kind. By default every method
+/// continues.
 ///
 /// Callbacks around agents, models and tools write to the state through their context, and what they write is committed
 /// with the step, as for an agent's own callbacks. The callbacks around a whole run can only read the state.
 ///
-/// An error of a plugin names the plugin. It ends the run, except around a tool: there the tool has failed.
+/// An error of a plugin names the plugin. The error ends the run, except in a callback around a tool call: then the
+/// tool has failed.
 ///
 /// ```
 /// use std::ops::ControlFlow;

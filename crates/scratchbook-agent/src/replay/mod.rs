@@ -35,9 +35,8 @@ const FILE_BYTES: u64 = 16 << 20;
 /// A folder with test cases of `adk conformance`. Runs may replay their recordings.
 ///
 /// A run replays a recording if the state has the key `_adk_replay_config` with the folder of a test case, as `adk
-/// conformance test` sets it. Of a test case, only the files `generated-recordings.yaml` and
-/// `generated-recordings-sse.yaml` are read, and only if they are in this folder. A link to a file outside of it is
-/// refused.
+/// conformance test` sets it. Only the files `generated-recordings.yaml` and `generated-recordings-sse.yaml` of a test
+/// case are read, and only if they are in this folder. A link to a file outside of it is refused.
 #[derive(Clone, Debug)]
 pub struct ReplayFolder {
     root: PathBuf,

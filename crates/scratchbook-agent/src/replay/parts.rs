@@ -119,8 +119,8 @@ impl fmt::Debug for ReplayedLlm {
     }
 }
 
-/// A tool that runs for its changes to the state, but gives the recorded answer. As in ADK, an agent that is a tool
-/// does not run, since its requests are not recorded.
+/// A tool that runs only to make its changes to the state; its answer is the recorded one. As in ADK, an agent that is
+/// a tool does not run, since its requests are not recorded.
 #[derive(Debug)]
 struct ReplayedTool {
     tool: Arc<dyn Tool>,

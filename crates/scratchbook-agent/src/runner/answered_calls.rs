@@ -249,8 +249,8 @@ fn named(part: &Part, response: &FunctionResponse, id: &str, call: &FunctionCall
     Ok(part)
 }
 
-/// Returns the progress of a request since the user's last message with other content. If that message ignored a
-/// confirmation, the request is open again.
+/// Returns the progress of a request. If the user has sent a message without answers after a confirmation whose call
+/// has no response, the request is open again.
 fn progress_now(request: &FunctionCall, later: &[Arc<Event>]) -> ConfirmationProgress {
     let of = |events: &[Arc<Event>]| progress(request, events.iter().map(Arc::as_ref));
     match of(later) {

@@ -363,7 +363,7 @@ impl RunnerCore {
         })
     }
 
-    /// Appends an event of the run's output, as plugins leave it.
+    /// Appends an event of the run's output, after the plugins have processed it.
     async fn commit_output(
         &self,
         context: &InvocationContext,

@@ -28,8 +28,8 @@ const TEXTS: [&str; 4] = ["application/csv", "application/json", "application/sv
 /// Endings of names whose data is text.
 const TEXT_NAMES: [&str; 4] = [".csv", ".txt", ".json", ".xml"];
 
-/// ADK's tool `load_artifacts`: the model is shown the names of the session's artifacts, and the contents of those that
-/// it asks for. The contents are in the next request only; the session's events have the names.
+/// ADK's tool `load_artifacts`: the model is shown the names of the session's artifacts, and the contents of the
+/// artifacts that it asks for. The contents are only in the next request; the session's events contain only the names.
 ///
 /// Images, audio, video and PDF files are sent unchanged, and texts as text. For other data, the model receives only
 /// the type and the size.

@@ -12,7 +12,7 @@ const BYTES: usize = 32 << 10;
 /// The maximum size of a single text or value, in bytes.
 const TEXT: usize = 8 << 10;
 
-/// Returns the texts of a request that are recorded. A system instruction that may contain secret values is left out.
+/// Returns the recorded texts of a request. A system instruction that may contain secret values is left out.
 pub(super) fn of_request(request: &LlmRequest, has_secrets: bool) -> Map<String, Value> {
     let mut left = BYTES;
     let mut messages = Vec::new();
@@ -41,7 +41,7 @@ pub(super) fn of_request(request: &LlmRequest, has_secrets: bool) -> Map<String,
     texts
 }
 
-/// Returns the texts of a whole answer that are recorded.
+/// Returns the recorded texts of a whole answer.
 pub(super) fn of_response(response: &LlmResponse) -> Value {
     let mut left = BYTES;
     let mut message =

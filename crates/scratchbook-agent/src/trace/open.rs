@@ -17,7 +17,7 @@ use scratchbook_core::error::Error;
 use scratchbook_core::event::Event;
 use scratchbook_core::session::SessionKey;
 
-/// The trace of a run. The runs of agents that are tools of its agents belong to it.
+/// The trace of a run. It includes the runs of agents that are called as tools.
 #[derive(Debug)]
 pub(crate) struct RunTrace {
     config: TraceConfig,

@@ -23,8 +23,9 @@ use crate::show;
 
 /// How many events of a session are read to continue it.
 const RECENT: usize = 200;
-/// How many exchanges are shown when a session is continued, and by `/history`.
+/// How many exchanges are shown when a session is continued.
 const SHOWN: usize = 3;
+/// How many exchanges `/history` shows.
 const HISTORY: usize = 20;
 
 /// A conversation in progress.

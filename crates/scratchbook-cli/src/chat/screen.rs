@@ -29,8 +29,9 @@ pub(super) struct Screen<'a> {
     names: AgentNames,
     /// The author of the last message.
     speaker: Option<String>,
-    /// The shown part of the current answer, and of its thoughts.
+    /// The shown part of the current answer.
     said: String,
+    /// The shown part of the current answer's thoughts.
     thought: String,
     /// The kind of text on the current line, unless the line is empty.
     begun: Option<TextKind>,

@@ -93,7 +93,7 @@ async fn all_before(database: &OpenDatabase, key: &SessionKey, before: u64) -> R
 /// A range of events to prune.
 struct EventRange {
     first: u64,
-    /// The last event; 0 if there is none.
+    /// The number of the last event; 0 if there is no event to prune.
     until: u64,
     /// Whether the next event stays.
     is_end: bool,

@@ -8,12 +8,13 @@ use scratchbook::SessionService;
 use scratchbook::session::Capability;
 use tokio::task::JoinHandle;
 
-/// How many events get their running hash in one commit, and the pause between two commits, in which others write.
+/// How many events get their running hash in one commit.
 const AT_ONCE: usize = 200;
+/// The pause between two commits, in which others can write.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Starts the work. The work ends when every event has a running hash. If the server is stopped before, it continues at
-/// its next start.
+/// Starts the work. The work ends when every event has a running hash. If the server is stopped earlier, the next start
+/// continues the work.
 pub(super) fn start(sessions: Arc<dyn SessionService>) -> JoinHandle<()> {
     tokio::spawn(async move {
         if !sessions.capabilities().has(Capability::RunningHash) {

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use crate::google_adk::postgres::database;
 use crate::{fails, scratchbook, text, uri};
 
-/// The names of the first and the second major version of `@google/adk` here.
+/// The name under which the first major version of `@google/adk` is installed.
 const FIRST: &str = "adk-1";
+/// The name under which the second major version of `@google/adk` is installed.
 const SECOND: &str = "@google/adk";
 
 /// Runs `tests/adk_js/fill.mjs` with a version of ADK that the step `node` of `cargo xtask test` has installed.

@@ -36,7 +36,7 @@ fn a_copy_made_under_load_is_consistent() {
     });
 }
 
-/// Stops the writer at its end.
+/// Stops the writer when this value is dropped.
 struct Stopping<'a>(&'a AtomicBool);
 
 impl Drop for Stopping<'_> {

@@ -31,7 +31,8 @@ fn mode(file: &Path, mode: u32) {
 #[cfg(not(unix))]
 fn mode(_: &Path, _: u32) {}
 
-/// Creates a database with a session, a user's and an app's key, sealed by the key `old`, and its keyring.
+/// Creates a database that is encrypted with the key `old`, and its keyring. The database has state of a session, a
+/// user and an app.
 fn sealed() -> (Fixture, String) {
     let fixture = Fixture::empty();
     let keys = keyring(&fixture, "old.json", &[("old", OLD)]);

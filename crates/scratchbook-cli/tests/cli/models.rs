@@ -99,7 +99,8 @@ fn gemini_frame(candidate: Value) -> Value {
     })
 }
 
-/// Returns a stream of OpenAI's chat completions with a `delta` each; the last has the finish reason.
+/// Returns a stream of OpenAI's chat completions: a chunk for each of these deltas, and then one with the finish
+/// reason.
 pub(crate) fn openai_deltas(deltas: &[Value], finish_reason: &str) -> ScriptedAnswer {
     let chunk = |delta: &Value, reason: Value| {
         json!({

@@ -1,7 +1,7 @@
-"""Drives a server by google-adk's own client: `client.py URL` fails where an answer is not what that client takes.
+"""Calls a server with google-adk's own client: `client.py URL` fails if the client does not accept an answer.
 
 The client reads sessions, events and versions of artifacts with ADK's models, which allow no other key in a session.
-What it has no call for is asked by plain HTTP and read with the same models.
+Requests for which it has no method are sent by plain HTTP, and the answers are read with the same models.
 """
 
 import asyncio

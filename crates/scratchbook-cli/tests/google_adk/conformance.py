@@ -23,7 +23,7 @@ from google.adk.cli.conformance.adk_web_server_client import AdkWebServerClient
 
 
 class Gemini(BaseHTTPRequestHandler):
-    """Answers by the last content of a request and by the name of the agent."""
+    """Answers depending on the last content of a request and on the name of the agent."""
 
     protocol_version = "HTTP/1.1"
 
@@ -61,7 +61,7 @@ class Gemini(BaseHTTPRequestHandler):
 
 
 def adk(url, *arguments):
-    """Runs the command, whose client has a fixed address, with a server at another one."""
+    """Runs the command on the server at `url`. The command's client has a fixed address, which is replaced."""
     AdkWebServerClient.__init__ = partialmethod(AdkWebServerClient.__init__, base_url=url)
     main(["conformance", *arguments])
 

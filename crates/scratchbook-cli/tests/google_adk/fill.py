@@ -1,4 +1,4 @@
-"""Has google-adk's own services fill a database, and prints what they report of it.
+"""Fills a database with google-adk's own services, and prints what they report about it.
 
     fill.py sqlite PATH          its SqliteSessionService
     fill.py database URL         its DatabaseSessionService, schema version 1
@@ -34,7 +34,7 @@ def service(kind, place):
 
 
 class Clock:
-    """Times that differ by odd fractions, so that rounding anywhere shows."""
+    """Times that differ by odd fractions, so that any rounding is noticed."""
 
     def __init__(self):
         self.now = START
@@ -152,7 +152,7 @@ async def fill(service):
 
 
 async def long(service):
-    """More events than are read and written at a time."""
+    """A session with more events than are read and written at a time."""
     f = Filler(service)
     s = await f.create("long", "dave", "talk", {"n": -1, "kept": 1})
     for n in range(1_100):
@@ -189,7 +189,7 @@ async def odd(service):
 
 
 async def pickles(place):
-    """Tables of schema version 0, which DatabaseSessionService goes on using where it finds them."""
+    """Creates tables of schema version 0, which DatabaseSessionService continues to use if they exist."""
     from google.adk.sessions.schemas import v0
     from sqlalchemy import create_engine
 

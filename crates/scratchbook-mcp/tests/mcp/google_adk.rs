@@ -22,7 +22,7 @@ fn google_adk(task: &Value) -> Value {
     serde_json::from_slice(output.stdout.trim_ascii()).unwrap()
 }
 
-/// Returns the same data of our run as google-adk prints of its own.
+/// Returns the data about our run that google-adk prints about its run.
 fn shown(run: &FinishedRun) -> Value {
     let request = &run.requests[0];
     json!({

@@ -11,8 +11,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::run::calls;
 
-/// Starts a server that answers each request with the function's result. A request has its `headers`, by names in lower
-/// case.
+/// Starts a server that answers each request with the function's result. The function receives each request with its
+/// `headers`, by names in lower case.
 async fn serve(answer: fn(&Value) -> Value) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp?key=secret-in-the-address", listener.local_addr().unwrap());

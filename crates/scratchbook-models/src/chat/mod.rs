@@ -83,8 +83,8 @@ impl ProviderProfile {
         self.wire == WireProtocol::Ollama || these.contains(&self.kind)
     }
 
-    /// Returns a reasoning effort that is not sent. With it, genai does not take the end of a model's name, as in
-    /// `mistral-medium`, for a reasoning effort.
+    /// Returns a reasoning effort that genai gets but does not send. Without it, genai would read the end of a model's
+    /// name, as in `mistral-medium`, as a reasoning effort.
     fn keep_name(&self) -> Option<ReasoningEffort> {
         let looks_so = ReasoningEffort::from_model_name(&self.model).0.is_some();
         (looks_so && matches!(self.wire, WireProtocol::Chat | WireProtocol::Responses))

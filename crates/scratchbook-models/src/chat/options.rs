@@ -1,8 +1,8 @@
 //! The configuration of the answer as genai's options.
 //!
 //! A setting that a provider does not have is dropped if it only influences the model (`topK`, penalties, `seed`,
-//! probabilities, safety settings, labels and the like). It is refused if the answer would be of a different kind
-//! without it.
+//! probabilities, safety settings, labels and the like). A setting without which the answer would be of a different
+//! kind is refused.
 
 use genai::chat::{ChatOptions, ChatResponseFormat, JsonSpec, ReasoningEffort, ToolChoice};
 use serde_json::{Map, Value, json};

@@ -25,8 +25,8 @@ const IMAGES_OF_TEXT: [&str; 3] = ["image/svg", "image/svg+xml", "image/xml"];
 /// Other types of data that are text.
 const TEXTS: [&str; 4] = ["application/csv", "application/json", "application/svg+xml", "application/xml"];
 
-/// The minimum length of a signature that counts as another provider's. From this length on, the API's own signatures
-/// do not look like base64 by chance.
+/// The minimum length of a base64 signature that counts as another provider's. Only shorter signatures of the API
+/// itself may look like base64 by chance.
 const SHORTEST_FOREIGN: usize = 16;
 
 /// Returns the body of a request, streamed or not.

@@ -108,7 +108,7 @@ impl Caller {
         self.app.as_deref().is_none_or(|app| app == app_name)
     }
 
-    /// Returns a writer. If its session is out of this caller's reach, the session's names are left out.
+    /// Returns the writer, without the names of its session if that session is out of this caller's reach.
     pub(crate) fn known_writer(&self, writer: KeyWriter, app_name: &str) -> KeyWriter {
         match &writer.session {
             Some((user_id, _)) if !self.reaches(app_name, Some(user_id)) => {

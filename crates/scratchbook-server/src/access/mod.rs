@@ -20,8 +20,9 @@ pub use login::Login;
 pub(crate) use login::{LoginError, LoginGate};
 pub use new_token::{MadeToken, NewToken};
 
-/// The paths at which people log in and out with a browser.
+/// The path at which people log in with a browser.
 pub(crate) const LOGIN: &str = "/login";
+/// The path at which people log out.
 pub(crate) const LOGOUT: &str = "/logout";
 
 /// The paths that need no login: the health checks, which show no data, and the login itself.

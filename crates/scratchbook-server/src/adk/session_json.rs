@@ -14,8 +14,9 @@ use crate::heavy::{is_small, off_worker};
 /// Prefixes of the ids of sessions that ADK's evaluation creates. ADK's lists leave out these sessions.
 const OF_EVALUATION: [&str; 2] = ["adk-eval-session-", "___eval___session___"];
 
-/// The number of events in the first read, and the maximum number of events or sessions in one read.
+/// The number of events in the first read.
 const FIRST_PAGE: usize = 500;
+/// The maximum number of events or sessions in one read.
 const PAGE: usize = 1000;
 
 /// A session whose stored size is this many times the limit of an answer is refused before it is written.

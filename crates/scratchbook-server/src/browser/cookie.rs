@@ -5,10 +5,10 @@ use axum::http::{HeaderMap, HeaderValue};
 
 use crate::guard::OwnPage;
 
-/// The beginning of the cookie's name, without and with TLS. Browsers accept the name with TLS only from exactly this
-/// host. Browsers send a cookie to every port of its host, so the name ends with the port, to distinguish the servers
-/// of a host.
+/// The beginning of the cookie's name without TLS. Browsers send a cookie to every port of its host, so the name ends
+/// with the port, to distinguish the servers of a host.
 const PLAIN: &str = "scratchbook-login";
+/// The beginning of the cookie's name with TLS. Browsers accept such a name only from exactly this host.
 const SECURE: &str = "__Host-scratchbook-login";
 
 /// The maximum length of a token, in bytes. Browsers keep cookies of at most 4,096 bytes, including name and

@@ -56,7 +56,7 @@ pub(crate) fn takes_form(parts: &Parts) -> bool {
     parts.method == Method::POST && parts.uri.path() == LOGIN
 }
 
-/// Reads the cookie of a request from one of this server's pages as its token, unless the path is open to all.
+/// Uses the cookie of a request as its token if a page of this server sent the request, unless the path is open to all.
 pub(crate) async fn read_cookie(mut request: Request, next: Next) -> Response {
     if !is_open_to_all(request.uri().path()) {
         take_cookie(&mut request);
@@ -74,8 +74,8 @@ pub(crate) async fn offer_login(request: Request, next: Next) -> Response {
     }
 }
 
-/// Makes the cookie of a request from one of this server's pages its token, if the request has no other token. No
-/// handler needs cookies, so they are removed.
+/// Uses the cookie of a request as its token if a page of this server sent the request and it has no other token.
+/// Cookies are then removed, because no handler needs them.
 fn take_cookie(request: &mut Request) {
     let own_page = request.extensions().get::<OwnPage>().copied();
     let token = own_page.and_then(|page| Cookie::of(page).token(request.headers()));

@@ -96,8 +96,8 @@ async fn app_graph(
 }
 
 /// Returns the graph for an event. ADK marks in the graph what the event has called. The interface now does that
-/// itself, so this server returns the same graph for every event and does not look it up. Before the first event, the
-/// interface requests the event `none`.
+/// itself, so this server returns the same graph for every event and does not look the event up. Before the first
+/// event, the interface requests the event `none`.
 async fn event_graph(
     scope: SessionScope<AppState, AdkError>,
     Path(path): Path<HashMap<String, String>>,
@@ -162,7 +162,7 @@ async fn telemetry() -> Json<Value> {
     Json(json!({"telemetry": false}))
 }
 
-/// Gives the same answer, whatever setting the request sends.
+/// Gives the same answer as `telemetry`, whatever setting the request sends.
 async fn set_telemetry(headers: HeaderMap) -> Result<Json<Value>, AdkError> {
     if headers.get("x-adk-telemetry-request").is_none_or(|value| value != "true") {
         let detail = "Forbidden: missing required security header";

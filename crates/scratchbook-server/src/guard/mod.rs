@@ -34,8 +34,8 @@ pub(crate) struct Guard {
     pub(crate) scheme: &'static str,
 }
 
-/// Marks requests that no page of another server can have sent. Only for these requests does the server use what a
-/// browser sends by itself, such as a cookie.
+/// Marks requests that no page of another server can have sent. The server uses what a browser sends by itself, such as
+/// a cookie, only for these requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnPage {
     /// Whether the page was loaded over TLS, which a proxy may terminate.

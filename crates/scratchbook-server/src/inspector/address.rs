@@ -97,8 +97,8 @@ pub(super) fn session(key: &SessionKey, view: &PageView) -> String {
     format!("{}{}", folder(key), view.query())
 }
 
-/// Returns the page that shows what a write to a session conflicts with. If it conflicts in a key, the page shows the
-/// key's history.
+/// Returns the page that shows what a write to a session conflicts with. If the write conflicts in a key, the page
+/// shows the key's history.
 pub(crate) fn of_conflict(session_key: &SessionKey, key: Option<&str>) -> String {
     session(session_key, &PageView { key: key.map(str::to_owned), ..PageView::default() })
 }

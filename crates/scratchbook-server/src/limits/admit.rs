@@ -51,7 +51,7 @@ impl Lanes {
 }
 
 /// Waits for a permit for the caller's account, and holds it until the head of the answer is ready. A request that
-/// needs no login needs no permit. A run holds its permit until it begins.
+/// needs no login needs no permit. A request for a run holds its permit until the run begins.
 pub(crate) async fn admit(
     State(lanes): State<Arc<Lanes>>,
     State(limits): State<Arc<ServerLimits>>,

@@ -25,11 +25,13 @@ pub(crate) struct Lane<K: Eq + Hash + Clone> {
 
 #[derive(Debug)]
 struct LaneState<K> {
-    /// How many permits an account may hold if it is alone, and if it is not.
+    /// How many permits an account may hold if it is alone.
     alone: usize,
+    /// How many permits an account may hold if there are other accounts.
     share: usize,
-    /// How many requests may wait in all, and how many of one account.
+    /// How many requests may wait in all.
     waiting: usize,
+    /// How many requests of one account may wait.
     waiting_share: usize,
     state: Mutex<LaneQueues<K>>,
 }
@@ -45,8 +47,9 @@ struct LaneQueues<K> {
     lines: HashMap<K, AccountQueue>,
     /// The waiting accounts. The account to be served next comes first.
     order: VecDeque<K>,
-    /// The account of the latest request and its time, then the time of the latest request of any other account.
+    /// The account and the time of the latest request.
     last: Option<(K, Instant)>,
+    /// The time of the latest request of any other account.
     other: Option<Instant>,
 }
 

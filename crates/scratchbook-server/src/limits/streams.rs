@@ -13,8 +13,9 @@ use crate::access::{Access, Account, LoginName};
 /// The streams that are open.
 #[derive(Debug)]
 pub(crate) struct Streams {
-    /// The maximum number of streams in all, and for one account.
+    /// The maximum number of streams in all.
     most: usize,
+    /// The maximum number of streams of one account.
     most_of_one: usize,
     table: Mutex<StreamTable>,
 }
@@ -84,8 +85,8 @@ impl Streams {
 }
 
 impl StreamTable {
-    /// Ends the oldest stream of the login with the most streams. Returns false if `login` has as many, or only one
-    /// less.
+    /// Ends the oldest stream of the login with the most streams. Returns false if `login` has as many streams as that
+    /// login, or only one less.
     fn make_room(&mut self, login: &LoginName) -> bool {
         let own = self.of_login.get(login).map_or(0, BTreeMap::len);
         let greatest = self.of_login.values_mut().max_by_key(|streams| streams.len());

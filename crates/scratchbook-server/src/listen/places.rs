@@ -62,9 +62,9 @@ pub(super) struct Places<L> {
 #[derive(Debug)]
 struct CountedConnection<L> {
     phase: Phase,
-    /// The number by which connections are ordered in their phase, and the time at which this connection entered its
-    /// phase.
+    /// The number by which connections are ordered in their phase.
     order: u64,
+    /// The time at which this connection entered its phase.
     since: Instant,
     /// The network in which the connection counts, until somebody logs in on it.
     stranger: Option<Network>,
@@ -222,7 +222,7 @@ impl<L: Clone + Eq + Hash> Places<L> {
         }
     }
 
-    /// Returns the connection without a login from a network whose end does the least harm.
+    /// Of a network's connections without a login, returns the one whose end does the least harm.
     fn quietest_of(&self, network: Network) -> Option<u64> {
         let is_of = |id: &&u64| self.open.get(id).is_some_and(|connection| connection.stranger == Some(network));
         self.quiet.iter().find_map(|list| list.values().find(is_of)).copied()

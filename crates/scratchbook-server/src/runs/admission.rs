@@ -13,8 +13,9 @@ use crate::access::Account;
 
 /// The minimum value of the limit on the bytes that all runs in progress keep, including their messages as JSON.
 const BYTES: usize = 128 << 20;
-/// About how many bytes a run keeps in addition to its message, and how many bytes each place adds to the limit.
+/// About how many bytes a run keeps in addition to its message.
 const RUN_BYTES: usize = 16 << 10;
+/// How many bytes each place adds to the limit.
 const PLACE_BYTES: usize = 4 * RUN_BYTES;
 
 /// The runs that were admitted and have not ended.

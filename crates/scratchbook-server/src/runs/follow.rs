@@ -29,8 +29,9 @@ struct StoredRunEvents {
     sessions: Arc<dyn SessionService>,
     key: SessionKey,
     invocation_id: String,
-    /// The number of the event before the next page, and of the last event to read.
+    /// The number of the event before the next page.
     after: u64,
+    /// The number of the last event to read.
     to: u64,
     page: VecDeque<Arc<Event>>,
 }

@@ -222,7 +222,7 @@ enum Entered {
     Taken(Arc<Run>, Asking),
 }
 
-/// A request that waits for the end of another run of the same invocation. Dropping this value ends the count of the
+/// A request that waits for the end of another run of the same invocation. Dropping this value stops counting the
 /// request.
 struct Asking {
     runs: Runs,

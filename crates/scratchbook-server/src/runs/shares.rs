@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Places, and the number of places of each account. An account may have as many places as remain free: half of all
-/// places if it is alone, and a third if another account has as many. So an account without places gets one as long as
-/// any is free.
+/// Places, and the number of places of each account. An account may have as many places as remain free. An account that
+/// is alone can thus have half of all places, and each of two equal accounts a third. So an account without places gets
+/// one as long as any is free.
 #[derive(Debug)]
 pub(super) struct Shares<K> {
     places: usize,

@@ -73,9 +73,9 @@ pub(super) struct Appended {
 /// The positions of a commit in the logs of the user's and the app's state.
 #[derive(Debug, Serialize, ToSchema)]
 struct Positions {
-    /// In the log of the user's state.
+    /// The position in the log of the user's state.
     user: u64,
-    /// In the log of the app's state.
+    /// The position in the log of the app's state.
     app: u64,
 }
 

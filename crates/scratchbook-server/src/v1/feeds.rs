@@ -71,7 +71,7 @@ pub(super) async fn of_session(scope: SessionScope, Query(query): Query<ReadFeed
     list(&scope.app_state, Watched::session(scope.key), query).await
 }
 
-/// Read the commits of a user: those of its sessions and those to its keys.
+/// Read the commits of a user: commits to the user's sessions and to the user's keys.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/feed", operation_id = "userFeed", tag = FEEDS, params(UserPath, ReadFeed),
     responses((status = 200, description = "One page of the feed.", body = FeedPageJson), ReadErrors)

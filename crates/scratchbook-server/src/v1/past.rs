@@ -44,7 +44,7 @@ struct KeyDiffSchema {
     after: Value,
 }
 
-/// Which writes to a key.
+/// The query for the writes to a key.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -58,7 +58,7 @@ pub(super) struct ReadHistory {
     limit: usize,
 }
 
-/// Which writes to a key of a user or an app.
+/// The query for the writes to a key of a user or an app.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -88,7 +88,7 @@ pub(super) struct KeyWrites {
     writes: Vec<Write>,
 }
 
-/// Which part of a log.
+/// The query for a part of a log.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]

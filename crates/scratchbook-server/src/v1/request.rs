@@ -137,7 +137,7 @@ impl<T: DeserializeOwned> FromRequestParts<AppState> for Query<T> {
     }
 }
 
-/// Reads what a path names, by the parameter of its route.
+/// Implements extractors that read a parameter of a path.
 macro_rules! from_path {
     ($($type:ident: $parameter:literal,)+) => {
         $(impl FromRequestParts<AppState> for $type {
@@ -170,7 +170,7 @@ impl FromRequestParts<AppState> for PathSeq {
     }
 }
 
-/// Reads a field so that `null` differs from an absent one.
+/// Reads a field so that `null` differs from an absent field.
 pub(super) fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<Option<T>>, D::Error> {
@@ -190,7 +190,7 @@ pub(super) struct Paged {
     pub(super) page_token: Option<String>,
 }
 
-/// The last event that a client has seen when it resumes a stream. Browsers send it by themselves.
+/// The header in which a client that resumes a stream names the last event it has seen. Browsers send it by themselves.
 pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// The header [`LAST_EVENT_ID`], as the OpenAPI document describes it.

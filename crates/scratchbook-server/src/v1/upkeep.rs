@@ -24,14 +24,14 @@ pub(super) struct VerifiedBody {
     events: u64,
     /// The number of keys that were computed. All of them are equal to the stored ones.
     keys: u64,
-    /// Of a session, if the store has it: the running hash over all its events, as 64 hexadecimal digits. Note it to
-    /// prove later, with `against`, that the log still begins with the same events.
+    /// For a session, the running hash over all its events, as 64 hexadecimal digits. Absent if the store does not have
+    /// it. Note it to prove later, with `against`, that the log still begins with the same events.
     #[serde(skip_serializing_if = "Option::is_none")]
     running_hash: Option<String>,
-    /// Of a session: the number of events without a running hash, which an older version has appended.
+    /// For a session, the number of events without a running hash, which an older version has appended.
     #[serde(skip_serializing_if = "Option::is_none")]
     unhashed_events: Option<u64>,
-    /// Of a session, if `against` was given: the number of the event up to which the running hash was the given one.
+    /// For a session, if `against` was given, the number of the event up to which the running hash was the given one.
     #[serde(skip_serializing_if = "Option::is_none")]
     noted_event: Option<u64>,
 }
@@ -41,8 +41,8 @@ pub(super) struct VerifiedBody {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct VerifyQuery {
-    /// A running hash that was noted earlier. The session's log has to be the one with this running hash, or to begin
-    /// with it.
+    /// A running hash that was noted earlier. The session's log has to be the log with this running hash, or to begin
+    /// with that log.
     against: Option<String>,
 }
 

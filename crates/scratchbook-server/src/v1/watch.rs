@@ -67,7 +67,7 @@ pub(super) async fn session(
     follow(&scope.app_state, Watched::session(scope.key), query, &headers).await
 }
 
-/// Follow the commits of a user: those of its sessions and those to its keys.
+/// Follow the commits of a user: commits to the user's sessions and to the user's keys.
 ///
 /// The stream has the same form as that of a session.
 #[utoipa::path(

@@ -11,7 +11,7 @@ use crate::surface::Surface;
 /// The header that contains the key.
 const API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 
-/// Reads the key of a request to this surface as its token, if the request has no other token.
+/// Uses the API key of a request to this surface as its token, if the request has no other token.
 pub(crate) async fn take_api_key(mut request: Request, next: Next) -> Response {
     if Surface::of(request.uri().path()) == Some(Surface::Vertex) {
         key_to_token(request.headers_mut());

@@ -14,9 +14,9 @@ use crate::app_state::AppState;
 
 /// How many sessions are sorted. If more sessions match, this order is refused.
 const MOST: usize = 10_000;
-/// The number of sessions in one read of the store, and the maximum number of reads, because few of the sessions may
-/// match.
+/// The number of sessions in one read of the store.
 const LOOK: usize = 1000;
+/// The maximum number of reads. It is limited because few of the sessions may match.
 const MOST_LOOKS: usize = 100;
 
 /// The sort key of a session: its creation in microseconds, then user and id.

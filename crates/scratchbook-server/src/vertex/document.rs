@@ -1,4 +1,5 @@
-//! Agent Engine Sessions in the document, with project and location; without them the paths are the same.
+//! Agent Engine Sessions in the document. The paths have project and location; the paths without them are otherwise the
+//! same.
 #![expect(dead_code, reason = "the document alone reads these")]
 
 use std::collections::{BTreeMap, HashMap};

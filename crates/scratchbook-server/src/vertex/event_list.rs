@@ -9,14 +9,16 @@ use super::sessions::found;
 use super::times::TimeRange;
 use crate::app_state::AppState;
 
-/// How many events the first read takes, and how many any read takes at most.
+/// How many events the first read takes.
 const FIRST_LOOK: usize = 16;
+/// How many events a read takes at most.
 const LOOK: usize = 1000;
 /// If a read returns more bytes than this, the next read takes fewer events.
 const LOOK_BYTES: u64 = 1 << 20;
-/// How many reads and how many events of the store one page may take. If nothing was found by then, the page is empty
-/// and another page follows.
+/// How many reads of the store one page may take. If nothing was found by then, the page is empty and another page
+/// follows.
 const MOST_LOOKS: usize = 1000;
+/// How many events one page may read. If nothing was found by then, the page is empty as well.
 const MOST_EVENTS: usize = 100_000;
 /// How many of the last events are read to find the events after a time: in the first try, and in the second.
 const RECENT: [usize; 2] = [128, LOOK];
@@ -138,7 +140,7 @@ impl EventList<'_> {
         page.events.len() < self.size && (page.events.is_empty() || page.bytes + length <= PAGE_BYTES)
     }
 
-    /// Returns the page from all matching events.
+    /// Returns the page, given all matching events.
     fn first_of(&self, events: Vec<Arc<Event>>) -> Result<EventsAndNext> {
         let mut page = PartialPage::default();
         for event in events {

@@ -29,8 +29,9 @@ const OF_THE_SYSTEM: [&str; 12] = [
     "userIp",
 ];
 
-/// The page size if none is given, and the largest one.
+/// The page size if none is given.
 const USUAL: usize = 100;
+/// The largest page size.
 const MOST: usize = 1000;
 
 /// The query parameters of a method, by their names in camelCase. Empty parameters count as absent.

@@ -15,7 +15,7 @@ use crate::wire_names::SEGMENT;
 /// The end of a path at which an event is appended.
 const APPEND: &str = ":appendEvent";
 
-/// An engine, all or a part of which is within the caller's reach.
+/// An engine. All of it or a part of it is within the caller's reach.
 #[derive(Debug)]
 pub(super) struct Engine {
     pub(super) app_name: String,

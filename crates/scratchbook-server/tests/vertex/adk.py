@@ -196,7 +196,7 @@ async def runner(service):
 
 
 def server(url):
-    """What `adk api_server --session_service_uri` does, with `services.py` in the folder of the agents."""
+    """Checks `adk api_server --session_service_uri`, with `services.py` in the folder of the agents."""
     with tempfile.TemporaryDirectory() as agents:
         shutil.copy(Path(__file__).with_name("services.py"), agents)
         uri = f"scratchbook+{url}/shop"

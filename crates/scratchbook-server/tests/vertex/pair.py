@@ -1,6 +1,6 @@
 """google-adk beside another client: `pair.py URL` reads from its input what the other client has written, as JSON.
 
-It reads the session `by-rust`, of `alice`, and fails if google-adk reads other events or state than the input has. It
+It reads alice's session `by-rust`, and fails if google-adk reads other events or state than the input has. Then it
 writes the same events to a session `by-python`.
 """
 

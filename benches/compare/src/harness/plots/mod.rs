@@ -19,8 +19,9 @@ use palette::{BACK, INK, Palette};
 /// The area on which a plot is drawn.
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// The width of every plot, and the size of its letters.
+/// The width of every plot.
 const WIDTH: u32 = 1000;
+/// The size of the letters.
 const LETTERS: u32 = 13;
 /// The approximate width of a letter.
 const LETTER: i32 = 7;

@@ -23,8 +23,9 @@ const ROWS: [(&str, u64, usize, &str); 10] = [
 ];
 const STORES: [&str; 3] = ["memory", "sqlite", "postgres"];
 const ROW: u32 = 30;
-/// The room above the rows for the name of the store, and below them for the axis.
+/// The room above the rows, for the name of the store.
 const TOP: u32 = 36;
+/// The room below the rows, for the axis.
 const BOTTOM: u32 = 40;
 /// The width of the labels at the left.
 const LABELS: i32 = 190;

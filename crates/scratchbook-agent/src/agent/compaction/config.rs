@@ -13,8 +13,8 @@ use scratchbook_core::error::{Error, Result};
 /// - [By tokens](Self::by_tokens): when a request has become too long, one summary replaces all earlier summaries and
 ///   all events except the last ones. There is only one summary at a time, so the requests and the events that a run
 ///   reads stay limited in size.
-/// - [By invocations](Self::by_invocations): after a number of invocations, one summary is made of them and of a few
-///   earlier ones for context. Every summary stays in the requests.
+/// - [By invocations](Self::by_invocations): after a number of new invocations, a summary is made of these invocations
+///   and, for context, of a few earlier ones. Every summary stays in the requests.
 ///
 /// ```
 /// use scratchbook::agent::EventsCompactionConfig;
@@ -51,7 +51,7 @@ impl EventsCompactionConfig {
         Self::default().with_tokens(token_threshold, event_retention_size)
     }
 
-    /// Summarizes after this many invocations, together with `overlap_size` earlier ones.
+    /// Summarizes after every `compaction_interval` invocations. Each summary also covers `overlap_size` earlier ones.
     #[must_use]
     pub fn by_invocations(compaction_interval: usize, overlap_size: usize) -> Self {
         Self { compaction_interval: Some(compaction_interval), overlap_size: Some(overlap_size), ..Self::default() }

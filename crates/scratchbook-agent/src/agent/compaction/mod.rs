@@ -97,9 +97,9 @@ impl RunCompaction {
         self.known.load(Ordering::Relaxed)
     }
 
-    /// Returns the summary that is due before an agent calls its model, as an event, and a permit. Until the summary is
-    /// committed, the permit keeps other branches from making the same summary. If no model has counted the request's
-    /// tokens, `estimate` returns their number.
+    /// If a summary is due before an agent calls its model, returns the summary's event and a permit. Until the summary
+    /// is committed, the permit keeps other branches from making the same summary. If no model has counted the
+    /// request's tokens, `estimate` returns their number.
     pub(super) async fn before_model(
         &self,
         context: &InvocationContext,

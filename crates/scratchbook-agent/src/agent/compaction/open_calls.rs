@@ -26,7 +26,8 @@ fn requested(event: &Event) -> impl Iterator<Item = CallKey<'_>> {
     ids.map(|id| CallKey::Id(id))
 }
 
-/// Returns how many of the first events are taken: `most`, or fewer if a later event would answer a call among them.
+/// Returns how many events to take from the start: at most `most`, and few enough that no later event answers a call in
+/// the taken events.
 pub(super) fn without_parting_calls(events: &[&Event], most: usize) -> usize {
     if most >= events.len() {
         return most;
@@ -44,12 +45,12 @@ pub(super) fn without_parting_calls(events: &[&Event], most: usize) -> usize {
     0
 }
 
-/// Returns how many of the first events can be summarized at most. Each call and each request among these events has to
-/// be answered among them, and `is_clean` has to allow the cut after them. The rule is ADK's.
+/// Returns the largest number of events, from the first on, that can be summarized. Each call and each request in these
+/// events has to be answered in these events, and `is_clean` has to allow the cut after them. The rule is ADK's.
 ///
 /// A call whose process has ended can never be answered, and would block summaries for ever. A call is therefore
-/// ignored if its tool is not long-running, if it belongs to an earlier invocation than the last, and if no event of
-/// the session answers it.
+/// ignored if its tool is not long-running, it belongs to an earlier invocation than the last, and no event of the
+/// session answers it.
 pub(super) fn longest_closed(events: &[&Event], all: &[&Arc<Event>], is_clean: impl Fn(usize) -> bool) -> usize {
     let longest = |dead: &HashSet<CallKey<'_>>| {
         let (mut open, mut longest) = (HashSet::new(), 0);

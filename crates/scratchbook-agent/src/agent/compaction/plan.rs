@@ -15,7 +15,8 @@ use scratchbook_core::session::micros_of_seconds;
 /// Events to summarize, and the time range of their summary.
 #[derive(Clone, Debug)]
 pub(super) struct SummaryPlan {
-    /// The summarizer's input: the events, and the summaries that the new one replaces, as events by `model`.
+    /// The summarizer's input: the events to summarize. A summary that is replaced is among them as an event with the
+    /// author `model`.
     pub(super) events: Vec<Arc<Event>>,
     pub(super) start: f64,
     pub(super) end: f64,
@@ -47,8 +48,8 @@ impl<'e, 'a> SessionLog<'e, 'a> {
         Self { live, seen, begun, summaries, covered, times }
     }
 
-    /// Returns a plan for all events that no summary covers, except the last `retention` ones, together with the
-    /// summaries among them. Before an agent answers, the message that it answers is kept as well.
+    /// Returns a plan for all events that no summary covers, except the last `retention` events. The plan includes the
+    /// summaries among these events. Before an agent answers, the message that it answers is kept as well.
     pub(super) fn all_but(&self, retention: usize, before_answer: bool) -> Option<SummaryPlan> {
         let places: Vec<_> = self.originals(0..self.live.len()).filter(|place| !self.covered[*place]).collect();
         let to_answer = match before_answer {
@@ -77,8 +78,8 @@ impl<'e, 'a> SessionLog<'e, 'a> {
         self.is_worth(from..last + 1).then(|| SummaryPlan { events, start, end: self.time(last) })
     }
 
-    /// Returns a plan for the invocations since the last summary, if there are enough of them, and for some before
-    /// them.
+    /// Returns a plan for the invocations since the last summary, if there are enough of them. The plan also includes
+    /// some invocations before them.
     pub(super) fn invocations(&self, rule: InvocationRule) -> Option<SummaryPlan> {
         let after = self.summaries.iter().map(|summary| summary.covers.end).max().unwrap_or_default();
         let invocations = self.by_invocation();
@@ -117,8 +118,8 @@ impl<'e, 'a> SessionLog<'e, 'a> {
     }
 
     /// Returns the longest prefix of these places that can be summarized. The events of the prefix are known, and none
-    /// of their calls waits. No later event has the same time as the last event of the prefix, because the summary
-    /// would cover that event as well.
+    /// of their calls waits for a response. No later event has the same time as the last event of the prefix, because
+    /// the summary would cover that event as well.
     fn closed<'p>(&self, places: &'p [usize]) -> &'p [usize] {
         let is_known = |place: &&usize| self.live[**place].seq.is_none_or(|seq| seq <= self.seen);
         let places = &places[..places.iter().take_while(is_known).count()];
@@ -152,7 +153,7 @@ impl<'e, 'a> SessionLog<'e, 'a> {
     }
 
     /// Returns the start time of a summary that begins at a place: the wanted time, unless an event at another place
-    /// has it.
+    /// has that time.
     ///
     /// If the session's first events were rewound, the wanted time is the time of the session's first event. If the
     /// summary replaces an earlier one, the wanted time is the earlier one's start time. Readers then see that the

@@ -16,8 +16,8 @@ use scratchbook_core::event::Event;
 /// Summarizes events.
 #[async_trait]
 pub trait EventsSummarizer: fmt::Debug + Send + Sync + 'static {
-    /// Summarizes events, oldest first. Earlier summaries among them are events by `model`. `None` means that there is
-    /// no summary; the events then stay in the requests.
+    /// Summarizes events, oldest first. Earlier summaries among them are events with the author `model`. `None` means
+    /// that there is no summary; the events then stay in the requests.
     ///
     /// # Errors
     ///
@@ -37,7 +37,7 @@ impl<S: EventsSummarizer + ?Sized> EventsSummarizer for Arc<S> {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct EventsSummary {
-    /// The summary, as content by the agent.
+    /// The summary, as words of the agent.
     pub content: Content,
     /// The tokens that the summarizer used.
     pub usage_metadata: Option<Value>,

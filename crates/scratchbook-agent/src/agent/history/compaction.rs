@@ -7,11 +7,11 @@ use super::summaries::{CoveringSummary, summaries};
 use scratchbook_core::content::{FunctionCall, FunctionResponse};
 use scratchbook_core::event::Event;
 
-/// Returns the events that `sees` accepts, from the place `from` in the log on, in the log's order. A summary replaces
-/// the events that it covers: it takes the place of the last of them, as the agent's own words.
+/// Returns, in the log's order, the events from the place `from` on that `sees` accepts. A summary replaces the events
+/// that it covers: it stands where the last of them was, as words of the agent itself.
 ///
 /// If a response is kept, its call is kept as well, even if a summary covers the call. A summary is left out if it
-/// covers only events before the place.
+/// covers only events before `from`.
 pub(in crate::agent) fn compacted(
     live: &[&Arc<Event>],
     from: usize,
@@ -76,7 +76,7 @@ fn words(summary: &CoveringSummary<'_>, agent: &str) -> Event {
 }
 
 /// Adds back each covered call that has a response outside the summary. The call is placed right before the first such
-/// response, together with the responses to the other calls of its event.
+/// response, together with the responses to the other calls of the same event.
 ///
 /// This happens if a long-running tool gave a first response that is covered together with its call, and later another
 /// response. Since ids may be reused, a response belongs to the last call before it with its id.

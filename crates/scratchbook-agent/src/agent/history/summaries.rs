@@ -64,8 +64,8 @@ pub(in crate::agent) fn summaries<'a>(
     summaries
 }
 
-/// Returns the place of the last event covered by the latest summary that starts at the session's beginning, if
-/// `events` contains that event. `first` is the session's first event.
+/// Finds the latest summary that starts at the session's beginning, and returns the place of the last event that it
+/// covers. Returns `None` if `events` lacks that event. `first` is the session's first event.
 pub(crate) fn covered_from_the_beginning(events: &Events, first: &Event) -> Option<usize> {
     let starts_there = |summary: &EventCompaction| match first.seq {
         Some(1) => micros_of_seconds(summary.start_timestamp) == time_key(first),

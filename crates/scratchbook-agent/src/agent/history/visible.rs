@@ -31,8 +31,8 @@ impl Viewer<'_> {
             && !self.is_inside_tool(event)
     }
 
-    /// Returns whether the words count as another agent's. In a live session this includes the agent's own words, since
-    /// roles do not alternate there.
+    /// Returns whether the event's words count as another agent's. In a live session this includes the agent's own
+    /// words, since roles do not alternate there.
     pub(super) fn is_anothers(&self, event: &Event) -> bool {
         event.author != "user" && (event.live_session_id.is_some() || event.author != self.agent)
     }

@@ -77,10 +77,10 @@ impl LlmAgentBuilder {
         self
     }
 
-    /// Sets an instruction that is the same in every request, without placeholders. The
-    /// [`instruction`](Self::instruction) is then sent within the conversation. All requests therefore begin with the
-    /// same text, and providers can cache this text and charge less for it. Data in this instruction is sent at the
-    /// beginning of the conversation, and the text refers to it.
+    /// Sets an instruction that is the same in every request, without placeholders. If such an instruction is set, the
+    /// [`instruction`](Self::instruction) is sent within the conversation. All requests therefore begin with the same
+    /// text, and providers can cache this text and charge less for it. Files and other data in this instruction are
+    /// sent at the beginning of the conversation, and the instruction's text refers to them.
     #[must_use]
     pub fn static_instruction(mut self, instruction: impl Into<Content>) -> Self {
         self.inner.static_instruction = StaticInstruction::of(instruction.into());
@@ -101,8 +101,8 @@ impl LlmAgentBuilder {
         self
     }
 
-    /// Keeps the agent from handing the conversation to the agent above it. After the agent's turn, the next message
-    /// then goes to an agent above it, because the agent could not hand the conversation back.
+    /// Keeps the agent from handing the conversation to the agent above it. After this agent's turn, the user's next
+    /// message goes to an agent above this one, because this agent could not hand the conversation back.
     #[must_use]
     pub fn disallow_transfer_to_parent(mut self) -> Self {
         self.inner.disallow_transfer_to_parent = true;
@@ -123,7 +123,8 @@ impl LlmAgentBuilder {
         self
     }
 
-    /// Adds a toolset. Its tools come between the tools that are added before it and after it.
+    /// Adds a toolset. Its tools come after the tools that are added before it, and before the tools that are added
+    /// after it.
     #[must_use]
     pub fn toolset(mut self, toolset: impl Toolset) -> Self {
         let place = self.inner.tools.len();

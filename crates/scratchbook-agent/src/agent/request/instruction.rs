@@ -31,8 +31,8 @@ pub(super) fn identity(agent: &LlmAgentDefinition) -> String {
 }
 
 /// Returns an instruction as a message of the conversation. The message says that it is the agent's instruction, since
-/// all other messages are somebody's words. Markers around the instruction keep text that was filled into it from
-/// ending it.
+/// all other messages are somebody's words. Markers around the instruction show where it ends, so text that was filled
+/// into it cannot pretend to be its end.
 pub(super) fn with_the_conversation(instruction: &str) -> String {
     let TextMarkers { begin, end } = TextMarkers::INSTRUCTION;
     format!(

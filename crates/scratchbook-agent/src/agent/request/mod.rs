@@ -102,7 +102,8 @@ fn history_options(agent: &LlmAgentDefinition, capabilities: LlmCapabilities) ->
     HistoryOptions { include: agent.include_contents, client_ids: capabilities.call_ids }
 }
 
-/// Returns the tools that a model may call: the built-in ones first, then the agent's own with those of its toolsets.
+/// Returns the tools that a model may call: the built-in tools first, then the agent's own tools and the tools of its
+/// toolsets.
 ///
 /// # Errors
 ///

@@ -9,7 +9,8 @@ use scratchbook_core::content::Part;
 use scratchbook_core::error::Result;
 use scratchbook_core::session::SessionKey;
 
-/// The artifacts of the session of a calling tool, whatever session is named. A save is recorded in the tool's event.
+/// The artifacts of the calling tool's session. The session that a call names is ignored. A save is recorded in the
+/// tool's event.
 #[derive(Debug)]
 pub(super) struct ForwardedArtifacts {
     context: ToolContext,

@@ -6,7 +6,7 @@ use crate::agent::{Agent, LlmAgent};
 use scratchbook_core::content::{Content, Part};
 use scratchbook_core::event::Event;
 
-/// The answer that the events so far give.
+/// The answer of the agent, according to the events so far.
 #[derive(Debug, Default)]
 pub(super) struct AgentOutput {
     /// The content of the last event with content.
@@ -56,7 +56,8 @@ impl AgentOutput {
     }
 }
 
-/// Returns the text of a part that users see, also the output or the code of code execution; `None` if it is empty.
+/// Returns the text of a part that users see, including the code and the output of code execution; `None` if it is
+/// empty.
 fn text_of(part: &Part) -> Option<&str> {
     let is_some = |text: &&str| !text.is_empty();
     let text = part.text.as_deref().filter(is_some);

@@ -22,7 +22,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum AdkTlsMode {
     Disable,
-    /// If the server supports it and its certificate is valid.
+    /// The connection is encrypted if the server supports this and its certificate is valid.
     Prefer,
     Require,
 }

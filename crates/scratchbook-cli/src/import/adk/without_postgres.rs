@@ -10,7 +10,7 @@ use super::sqlite::Sqlite;
 pub(super) struct AdkPostgres;
 
 impl AdkPostgres {
-    /// Fails with `Unsupported`. The result has the type of the other kind of database.
+    /// Always fails with `Unsupported`. The type of the result is only formally the other kind of database.
     pub(super) async fn open(_: &str) -> Result<Sqlite> {
         let message = "this scratchbook was built without PostgreSQL; build it with --features postgres";
         Err(Error::new(ErrorKind::Unsupported, message))

@@ -16,8 +16,9 @@ use crate::client::ModelCall;
 use crate::retry::FailedAttempt;
 use scratchbook_core::error::{Error, Result};
 
-/// Ollama's address, unless another address is set.
+/// Ollama's address on this machine, unless another address is set.
 const LOCAL: &str = "http://localhost:11434/";
+/// The address of Ollama's cloud.
 const CLOUD: &str = "https://ollama.com/";
 
 /// Sends the request, and returns an answer that is not streamed.

@@ -87,7 +87,8 @@ fn options(request: &LlmRequest) -> Option<Value> {
     (!set.is_empty()).then_some(Value::Object(set))
 }
 
-/// Translates the thinking configuration. Ollama has levels, and distinguishes only a budget of zero from others.
+/// Translates the thinking configuration. Ollama has levels instead of budgets, so a budget only tells whether the
+/// model thinks: zero means no.
 fn think(request: &LlmRequest) -> Result<Option<Value>> {
     let wanted = options::Thinking::of(&request.config)?;
     Ok(match (wanted.level, wanted.budget) {

@@ -20,8 +20,9 @@ use crate::surface::INSPECTOR;
 
 /// How many slow calls are shown.
 const CALLS: usize = 10;
-/// For how many apps the size is measured, and about how many bytes of sessions are read for each.
+/// For how many apps the size is measured.
 const APPS: usize = 20;
+/// About how many bytes of sessions are read to measure the size of an app.
 const READ: u64 = 256 << 10;
 
 /// What is shown.

@@ -2,8 +2,9 @@
 
 use maud::{Markup, html};
 
-/// The size of a plot, in units of its own. The page scales it.
+/// The width of a plot, in units of its own. The page scales the plot.
 const WIDTH: f64 = 300.0;
+/// The height of a plot, in the same units.
 const HEIGHT: f64 = 60.0;
 
 /// A plot with its figures in words.

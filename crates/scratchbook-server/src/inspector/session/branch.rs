@@ -18,8 +18,9 @@ use crate::scope::Admin;
 
 /// How many events are kept by default.
 const KEPT: u64 = 1_000;
-/// How many events one commit removes, and how many commits one request makes.
+/// How many events one commit removes.
 const PRUNED_AT_ONCE: usize = 1_000;
+/// How many such commits one request makes.
 const PRUNED_STEPS: usize = 50;
 
 /// The run before which a session is rewound.

@@ -15,11 +15,15 @@ use super::conversation::Answers;
 use super::talk;
 use crate::answers::{is_credential_call, value_without_secrets};
 
-/// How much of an event the conversation shows: bytes of a text, of a value and of a line, parts, and keys.
+/// How many bytes of a text the conversation shows.
 const TEXT: usize = 1200;
+/// How many bytes of a value the conversation shows as a block.
 const VALUE: usize = 600;
+/// How many bytes of a value are shown on one line.
 const LINE: usize = 90;
+/// How many parts of an event the conversation shows.
 const PARTS: usize = 12;
+/// How many keys of an event the conversation shows.
 const KEYS: usize = 12;
 
 /// How an event is shown.

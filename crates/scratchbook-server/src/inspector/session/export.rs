@@ -21,8 +21,9 @@ use crate::access::Right;
 use crate::answers::Share;
 use crate::limits::Download;
 
-/// How many events are read at a time, and about how many bytes of them.
+/// How many events are read at a time.
 const EVENTS: usize = 200;
+/// About how many bytes of events are read at a time.
 const BYTES: u64 = 1 << 20;
 /// How many bytes a download takes from the budget of all answers: for a page of events and their lines.
 const HELD: usize = 2 << 20;

@@ -17,9 +17,11 @@ use super::read::SessionReader;
 
 /// How many writes are shown at once.
 const WRITES: usize = 20;
-/// The limits of one search for writes: events per read, reads, and about how many bytes per read.
+/// How many events one read of a search for writes returns.
 const EVENTS: usize = 500;
+/// How many reads one search makes.
 const READS: usize = 4;
+/// About how many bytes one read of a search returns.
 const BYTES: u64 = 4 << 20;
 /// How much of a value is shown.
 const LINE: usize = 100;

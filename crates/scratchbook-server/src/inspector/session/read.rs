@@ -10,8 +10,9 @@ use super::super::address::PageView;
 use super::super::page::sentence;
 use crate::access::{Caller, Right};
 
-/// How many events are read for a page, and how many of them may come after the chosen one.
+/// How many events are read for a page.
 const EVENTS: usize = 60;
+/// How many of these events may come after the chosen one.
 const LATER: u64 = 12;
 
 /// About how many bytes of events are read for a page.

@@ -12,10 +12,13 @@ use super::super::masks::Masks;
 use super::super::value::{Cut, block, line, number, size, visible};
 use super::read::ShownState;
 
-/// How much of the state is shown at once: keys, bytes of a value on one line and in a block, and bytes of HTML in all.
+/// How many keys are shown at once.
 const KEYS: usize = 200;
+/// How many bytes of a value are shown on one line.
 const LINE: usize = 120;
+/// How many bytes of a value are shown in a block.
 const BLOCK: usize = 1500;
+/// How many bytes of HTML the shown state has at most.
 const BYTES: usize = 34 << 10;
 /// How many changes are shown.
 const CHANGES: usize = 40;

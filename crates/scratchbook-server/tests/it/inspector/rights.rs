@@ -51,7 +51,7 @@ impl GuardedInspector {
         crate::support::answer(&self.router, request.body(axum::body::Body::empty()).unwrap()).await
     }
 
-    /// Sends a request to a route, with the fields that its forms take.
+    /// Sends a request to a route, with the fields that the route's forms have.
     async fn send(&self, method: &str, path: &str, token: &str) -> Answer {
         let request = axum::http::Request::builder()
             .method(method)

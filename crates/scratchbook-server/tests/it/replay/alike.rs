@@ -1,11 +1,11 @@
-//! Compares two answers except for ids and times. An id or time of ours has to correspond to the same recorded one
-//! everywhere.
+//! Compares two answers except for ids and times. Each of our ids and times has to correspond to the same recorded id
+//! or time everywhere.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// Placeholders in the answers of differences, for an id, a time or a text of ours that was not recorded.
+/// Placeholders in `differences.rs` for an id, a time or a text in our answer that the recorded answer does not have.
 const ANY_ID: &str = "<id>";
 const ANY_TIME: &str = "<time>";
 const ANY_TEXT: &str = "<text>";

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-/// Paths that the server's own document does not contain: ADK's paths, and some that no route serves. A name is put in
-/// place of braces.
+/// Paths that the server's own document does not contain: ADK's paths, and some that no route serves. Each parameter in
+/// braces is replaced by a name.
 const UNDOCUMENTED: &[&str] = &[
     "/",
     "/health",

@@ -104,7 +104,7 @@ async fn a_foreign_origin_is_refused_for_reads_too() {
     assert_eq!((answer.status, answer.json()["detail"].as_str()), (405, Some("Method Not Allowed")));
 }
 
-/// Exchange 149, which google-adk serves: our documentation says that foreign pages may not read either.
+/// google-adk serves exchange 149. We refuse it, because our documentation says that foreign pages may not even read.
 #[tokio::test]
 async fn a_foreign_page_is_refused_without_an_origin_too() {
     for (router, vary) in [(router(&[]).await, None), (router(&[UI]).await, Some("Origin"))] {

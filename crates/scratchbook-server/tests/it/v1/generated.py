@@ -1,4 +1,4 @@
-"""What a program does with a client that was generated from the server's document."""
+"""A program that uses a client which was generated from the server's document."""
 
 import sys
 

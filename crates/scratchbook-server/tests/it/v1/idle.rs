@@ -11,8 +11,8 @@ use tokio::net::TcpListener;
 
 use super::support::{Api, S1, server};
 
-/// The variable that is set in the process that measures. In the process of all tests, their memory would be counted
-/// too.
+/// The variable that is set in the process that measures. In the process of all tests, the memory of the other tests
+/// would be counted too.
 const MEASURES: &str = "SCRATCHBOOK_TEST_IDLE_WATCHERS";
 
 const WATCHERS: usize = 1000;

@@ -8,8 +8,9 @@ use tokio::net::TcpListener;
 
 use super::support::{Api, S1, server};
 
-/// The variable for how many requests an operation gets with existing and with made-up names, besides the requests with
-/// edge values of each parameter. By default an operation gets 5 requests, with existing names.
+/// The variable with the number of generated requests for each operation, with existing and with made-up names. By
+/// default there are 5 requests, only with existing names. Requests with edge values of each parameter are sent in
+/// addition.
 const CASES: &str = "SCRATCHBOOK_SCHEMATHESIS_CASES";
 
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance";

@@ -14,7 +14,7 @@ use tower::ServiceExt;
 
 use super::{at, ids};
 
-/// A server with a named token for each kind: for everything, for a user, for another app, and one that may only write.
+/// A server and its named tokens: one for everything, one for a user, one for another app, and one that may only write.
 struct AccessServer {
     router: Router,
     tokens: Vec<(&'static str, String)>,

@@ -66,7 +66,7 @@ async fn the_session_service_and_the_runner_of_typescript_run_over_the_endpoint(
     }
 }
 
-/// Users who have only the server have the document, but not this folder.
+/// The document contains the script, because users who have only the server do not have this folder.
 #[test]
 fn the_document_has_sessions_mjs_as_it_is_tested() {
     let sessions = std::fs::read_to_string(folder().join("sessions.mjs")).unwrap();

@@ -112,7 +112,7 @@ async fn what_google_adk_writes_our_client_reads_and_the_other_way_round() {
     assert_eq!(listed, BTreeSet::from(["by-rust", "by-python"]), "both were updated at one time");
 }
 
-/// Users who have only the server have the document, but not this folder.
+/// The document contains the file, because users who have only the server do not have this folder.
 #[test]
 fn the_document_has_services_py_as_it_is_tested() {
     let services = std::fs::read_to_string(folder().join("services.py")).unwrap();

@@ -89,7 +89,7 @@ async fn a_session_stays_its_users() {
     assert!(api.ok("GET", &at("/s1"), None).await["displayName"].is_null());
 }
 
-/// The change that can be refused is made first.
+/// Of the two changes, the one that can be refused is made first.
 #[tokio::test]
 async fn where_the_state_is_refused_nothing_else_is_changed() {
     let folder = tempfile::tempdir().unwrap();

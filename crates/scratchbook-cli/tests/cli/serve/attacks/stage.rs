@@ -31,9 +31,11 @@ pub(super) type Strike = Box<dyn Fn(&AttackStage, usize) + Sync>;
 /// A server under a limit of memory.
 pub(super) struct AttackStage {
     served: Served,
-    /// The headers of the two callers with write access, and of a read-only caller of mallory's.
+    /// The header of mallory, who can write.
     mallory: String,
+    /// The header of a caller that can only read mallory's data.
     reader: String,
+    /// The header of bob, who can write.
     bob: String,
     /// The agent's model, which accepts connections and never answers.
     _model: TcpListener,

@@ -90,7 +90,7 @@ async fn no_route_shows_a_user_the_secrets_of_credentials() {
     }
 }
 
-/// google-adk's own services read the credentials on the other surfaces.
+/// On the other surfaces, google-adk's own services need to read the credentials.
 #[tokio::test]
 async fn a_token_of_an_app_is_shown_credentials_but_on_adks_surface() {
     let world = with_credentials().await;

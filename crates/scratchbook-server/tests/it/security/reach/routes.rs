@@ -7,7 +7,7 @@ use regex::Regex;
 
 use super::{ReachServer, TestToken, TextAnswer};
 
-/// A route for the data of one user. With this query and this body, the owner is served.
+/// A route for the data of one user. With this query and this body, a request of the owner succeeds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owned {
     pub(super) method: &'static str,

@@ -258,8 +258,8 @@ async fn a_long_conversation_is_summed_up() {
     assert_eq!(shown, ["summary", "summary", "message 4"]);
 }
 
-/// Before a summary is appended, it is checked whether another summary already covers the same events, or a rewind has
-/// removed them.
+/// Before a summary is appended, the runner checks whether another summary already covers the same events, or a rewind
+/// has removed them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_summary_that_another_process_was_faster_with_is_dropped() {
     let url = serve().await;

@@ -1,4 +1,4 @@
-//! Our client over the endpoint, in cases in which the suite of promises needs more than the API has.
+//! Our client over the endpoint, in cases that the suite of promises cannot test, because the API lacks what it needs.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
