@@ -6,8 +6,8 @@
 //! - `steps.rs`: the steps in their order. Start here to add a check.
 //! - `step.rs`: how steps are run and reported.
 //! - `workspace.rs`: the packages, from `cargo metadata`; `changed.rs`: the packages that a branch has changed.
-//! - `build.rs`: the build of the tests, with clippy; `suite.rs` runs them side by side; `features.rs`: each feature by
-//!   itself.
+//! - `build.rs`: the build of the tests, with clippy; `suite.rs` runs them side by side; `rustdoc.rs`: the documentation;
+//!   `features.rs`: each feature by itself.
 //! - `command.rs`, `tools.rs`, `packages.rs`: starting programs, and installing those that a step needs.
 //! - `servers.rs`, `python.rs`, `node.rs`, `browser.rs`: what the tests need: database servers, a Python with
 //!   google-adk, packages from npm, and a browser; `package.rs`: the Python package.
@@ -35,6 +35,7 @@ mod packages;
 mod prose;
 mod python;
 mod release;
+mod rustdoc;
 mod servers;
 mod step;
 mod steps;
@@ -81,6 +82,9 @@ usage: cargo xtask test [full] [--list | --changed | --step NAME...]
 ";
 
 fn main() -> ExitCode {
+    if let Some(code) = rustdoc::instead() {
+        return code;
+    }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {

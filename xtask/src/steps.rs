@@ -34,11 +34,12 @@ pub(crate) fn test() -> Vec<Step> {
     ]);
     // The tests wait more than they compute, so the steps after them run meanwhile.
     steps.extend([
-        Step::beside("tests", "unit, integration, property, conformance, crash and doc tests", || {
-            tests_beside(&BuildScope::All)
-        }),
+        Step::beside(
+            "tests",
+            "unit, integration, property, conformance, crash and doc tests; the documentation",
+            || tests_beside(&BuildScope::All),
+        ),
         Step::new("package", "the Python package, tested, and its types checked", package::test),
-        Step::new("docs", "the documentation builds without a warning", docs),
         Step::new("examples", "each example runs", || examples(&[])),
         Step::new("demo", "the demo runs and finds the values it should", || demo(&[])),
         instructions(),
@@ -231,13 +232,6 @@ fn clippy(scope: &BuildScope) -> Result<(), Stop> {
         0 => Ok(()),
         count => Err(Stop::Failed(format!("{count} warnings"))),
     }
-}
-
-/// Builds the documentation of the libraries only. The documentation of the binary has the same name as the library's
-/// and would replace it.
-fn docs() -> Result<(), Stop> {
-    let mut command = cargo(&["doc", "--workspace", "--lib", "--all-features", "--no-deps"]);
-    run(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
 /// Runs the examples from one build with the features of the tests, so that nothing is built twice.

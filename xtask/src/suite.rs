@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::build::{BuildScope, TestProgram, build, checked};
 use crate::command::{program, root};
+use crate::rustdoc;
 use crate::step::Stop;
 use crate::workspace::{Package, packages};
 
@@ -163,6 +164,9 @@ fn doc_tests(scope: &BuildScope, skip: &[String]) -> Result<Option<TestJob>, Sto
         return Ok(None);
     }
     let mut command = checked(&["test", "--all-features", "--doc", "--no-fail-fast"]);
+    if !matches!(scope, BuildScope::Changed(..)) {
+        rustdoc::with_documentation(&mut command);
+    }
     match scope {
         // Cargo fails for a package that has no library.
         BuildScope::Part(_) => command.args(libraries.iter().flat_map(|package| ["--package", &package.name])),
