@@ -25,6 +25,9 @@ const ETCD_LOG: &str = "etcd.log";
 /// How long the cluster may take to elect a leader, or a node to join.
 const PATIENCE: Duration = Duration::from_secs(180);
 
+/// How long a node may take to follow the leader without help.
+const ALONE: Duration = Duration::from_secs(60);
+
 /// How long a leader may take to choose its synchronous standby from its followers.
 const CHOICE: Duration = Duration::from_secs(30);
 
@@ -207,16 +210,26 @@ impl Patroni {
         })
     }
 
-    /// Waits until one node is the leader and all others follow it, and returns the leader.
+    /// Waits until one node is the leader and all others follow it, and returns the leader. A node that does not follow
+    /// within a minute gets a new copy of the leader, as an operator would do with `patronictl reinit`: a standby that
+    /// has received more than the elected leader may be unable to follow it.
     ///
     /// # Errors
     ///
     /// There is no leader, or a node does not follow it. The message has the logs.
     pub fn wait_until_whole(&self) -> Result<usize> {
-        self.wait_for(PATIENCE, |cluster| {
+        let leader_of_whole = |cluster: &Self| {
             let followers = cluster.nodes.iter().filter(|node| node.answers("/replica?lag=1MB")).count();
             cluster.leader().filter(|_| followers == NODES - 1)
-        })
+        };
+        if let Ok(leader) = self.wait_for(ALONE, leader_of_whole) {
+            return Ok(leader);
+        }
+        for node in self.nodes.iter().filter(|node| !node.serves()) {
+            // Patroni refuses this as long as there is no leader. The node is then waited for as it is.
+            let _ = request(node.api, "POST", "/reinitialize", r#"{"force": true}"#);
+        }
+        self.wait_for(PATIENCE, leader_of_whole)
     }
 
     /// Waits until a follower can be elected if the leader is lost. With synchronous replication, this is only the
@@ -336,7 +349,8 @@ impl PatroniNode {
 
     /// Returns whether Patroni answers a request with 200. A frozen Patroni does not answer.
     fn answers(&self, path: &str) -> bool {
-        get(self.api, path).is_ok_and(|answer| answer.lines().next().is_some_and(|line| line.contains(" 200")))
+        request(self.api, "GET", path, "")
+            .is_ok_and(|answer| answer.lines().next().is_some_and(|line| line.contains(" 200")))
     }
 
     /// Returns the process id of the node's PostgreSQL server, which is not a child process of Patroni.
@@ -360,7 +374,7 @@ impl Etcd {
             format!("--initial-cluster=default={peers}"),
         ];
         // Patroni cannot start before the cluster of this one server has agreed on its version.
-        let ready = |_| get(port, "/version").is_ok_and(|answer| !answer.contains("not_decided"));
+        let ready = |_| request(port, "GET", "/version", "").is_ok_and(|answer| !answer.contains("not_decided"));
         let process = Process::start(&folder, program, &arguments, ETCD_LOG, ready)?;
         Ok(Self { port, _process: process, folder })
     }
@@ -375,11 +389,11 @@ fn version_of(program: &Path) -> Result<String> {
 
 /// Returns the answer to an HTTP request, with its headers. Waits a second for each of its steps: a frozen process takes
 /// no connections, and once its queue of them is full, connecting would take two minutes.
-fn get(port: u16, path: &str) -> std::io::Result<String> {
+fn request(port: u16, method: &str, path: &str, body: &str) -> std::io::Result<String> {
     const PATIENCE: Duration = Duration::from_secs(1);
     let mut stream = TcpStream::connect_timeout(&SocketAddr::from(([127, 0, 0, 1], port)), PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
+    write!(stream, "{method} {path} HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)
