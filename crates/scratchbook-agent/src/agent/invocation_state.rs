@@ -134,7 +134,7 @@ impl InvocationState {
         self.lock().layers.retain(|other| other.id != layer);
     }
 
-    /// Drops a layer and its changes, and opens an empty one in its place. Late writes to the dropped layer are refused.
+    /// Drops a layer and its changes, and opens an empty one in its place. Late writes to the old layer are refused.
     pub(crate) fn replace(&self, layer: LayerId) -> LayerId {
         let mut inner = self.lock();
         inner.opened += 1;
