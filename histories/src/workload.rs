@@ -16,19 +16,19 @@ const ELEMENTS: u64 = 40;
 pub struct Workload {
     sessions: Vec<SessionKey>,
     places: Vec<ListKey>,
-    /// How many elements were used. No two lists have an element in common, so a read that returns another list is
-    /// noticed.
+    /// The number of elements given to lists so far. Each element is given only once, so a read that returns another
+    /// list is noticed.
     elements: AtomicU64,
 }
 
-/// A key of a session, a user or the app, and its list. A full list is replaced by a new one.
+/// A place for one list in the state of a session, a user or the app. A full list is replaced by a new one.
 #[derive(Debug)]
 struct ListKey {
     prefix: &'static str,
     /// The user or the session; empty for the app.
     owner: String,
     name: char,
-    /// How many elements the lists of this place have got.
+    /// The number of elements that all lists of this place have got so far.
     given: AtomicU64,
 }
 

@@ -19,19 +19,22 @@ use scratchbook_database::NewAppend;
 /// The arguments of the procedure, in its order.
 pub(super) type ProcedureArguments = [Option<String>; 8];
 
-/// The indexes of an event's numbers in the answer.
+/// Where the answer of the procedure contains an event's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct AnswerIndex {
-    pub(super) session: Back,
-    /// The indexes of the event's positions in the logs of the user and the app, if the event writes to these logs.
-    pub(super) user: Option<Back>,
-    pub(super) app: Option<Back>,
+pub(super) struct EventNumberPlaces {
+    /// The place of the event's number in its session.
+    pub(super) session: NumberPlace,
+    /// The places of the event's positions in the logs of the user and the app, if the event writes to these logs.
+    pub(super) user: Option<NumberPlace>,
+    pub(super) app: Option<NumberPlace>,
 }
 
-/// The index of a row in the answer, and how far before the row's last number the event is.
+/// The place of a number in the answer, which contains only the last number of each session, user and app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Back {
-    pub(super) of: usize,
+pub(super) struct NumberPlace {
+    /// The index of the session, user or app in the answer.
+    pub(super) row: usize,
+    /// How far the number is before the last number.
     pub(super) back: i64,
 }
 
@@ -88,8 +91,8 @@ struct Origin<'a> {
     time: f64,
 }
 
-/// Returns the arguments that append events, and the indexes of each event in the answer.
-pub(super) fn appends(appends: &[&NewAppend]) -> Result<(ProcedureArguments, Vec<AnswerIndex>)> {
+/// Returns the arguments that append events, and the places of each event's numbers in the answer.
+pub(super) fn appends(appends: &[&NewAppend]) -> Result<(ProcedureArguments, Vec<EventNumberPlaces>)> {
     let mut batch = Batch::default();
     for append in appends {
         batch.event(&append.key, &append.event);
@@ -99,11 +102,14 @@ pub(super) fn appends(appends: &[&NewAppend]) -> Result<(ProcedureArguments, Vec
     let place = |entry: &BatchEvent<'_>| {
         let (app, user, _) = address(entry.key);
         let writes = |scope| entry.event.changes.iter().any(|change| change.scope == scope);
-        AnswerIndex {
-            session: Back { of: of(&sessions, &entry.key), back: batch.back(entry.key, entry.nth) },
-            user: writes(Scope::User)
-                .then(|| Back { of: of(&users, &(app, user)), back: batch.user_back(app, user, entry.user_nth) }),
-            app: writes(Scope::App).then(|| Back { of: of(&apps, &app), back: batch.app_back(app, entry.app_nth) }),
+        EventNumberPlaces {
+            session: NumberPlace { row: of(&sessions, &entry.key), back: batch.back(entry.key, entry.nth) },
+            user: writes(Scope::User).then(|| NumberPlace {
+                row: of(&users, &(app, user)),
+                back: batch.user_back(app, user, entry.user_nth),
+            }),
+            app: writes(Scope::App)
+                .then(|| NumberPlace { row: of(&apps, &app), back: batch.app_back(app, entry.app_nth) }),
         }
     };
     let places = batch.events.iter().map(place).collect();

@@ -13,8 +13,8 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::{EventHash, EventHashes, RunningHash, SessionKey};
 use scratchbook_database::{Attempt, HashedSession, Hashes, Idempotency};
 
-/// Reads what a session's rows contain about its running hash, and the hashes of its events after a number: one row for
-/// each event, or one row without an event if no event follows.
+/// Reads the running hashes of a session and of its initial state, and the hashes of the events after a number. The
+/// result has one row for each of these events, or one row without an event if there are no such events.
 const READ: &str = "SELECT s.seq, s.hashed_seq, s.running_hash, COALESCE(i.seq, 0), i.running_hash,
          COALESCE(i.hashed_seq, 0), e.seq, e.hash, e.text_hash, e.running_hash
      FROM `{prefix}sessions` AS s

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use mysql_async::{Row, Value};
 
 use super::MySql;
-use super::batch::{self, AnswerIndex, Back, ProcedureArguments};
+use super::batch::{self, EventNumberPlaces, NumberPlace, ProcedureArguments};
 use super::events::number;
 use super::lease::Lease;
 use super::locks::SCOPES;
@@ -207,11 +207,11 @@ fn size(arguments: &ProcedureArguments) -> usize {
 
 impl AssignedNumbers {
     /// Returns the row for an event that was just stored.
-    pub(super) fn stored(&self, place: &AnswerIndex) -> Result<AppendRow> {
-        let last = |numbers: &HashMap<usize, i64>, place: Back| {
-            numbers.get(&place.of).map(|last| last - place.back).ok_or_else(|| strange("too few numbers"))
+    pub(super) fn stored(&self, place: &EventNumberPlaces) -> Result<AppendRow> {
+        let last = |numbers: &HashMap<usize, i64>, place: NumberPlace| {
+            numbers.get(&place.row).map(|last| last - place.back).ok_or_else(|| strange("too few numbers"))
         };
-        let position = |numbers: &HashMap<usize, i64>, place: Option<Back>| match place {
+        let position = |numbers: &HashMap<usize, i64>, place: Option<NumberPlace>| match place {
             None => Ok(0),
             Some(place) => rows::number(last(numbers, place)?, || "the position of an event just stored".to_owned()),
         };

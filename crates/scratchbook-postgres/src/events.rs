@@ -9,7 +9,7 @@ use tokio_postgres::types::ToSql;
 use super::changes::ChangeColumns;
 use super::growth::KeyLimit;
 use super::hashes::running;
-use super::heads::{Answered, ExpectedHead};
+use super::heads::{AnsweredAppend, ExpectedHead};
 use super::lease::Lease;
 use super::read::column;
 use super::{Postgres, error};
@@ -109,7 +109,8 @@ impl Postgres {
             true => &self.statements.append_many,
             false => &self.statements.append_one,
         };
-        let mut heads: Vec<_> = sorted.iter().map(|append| Answered { append, before: None, stored: None }).collect();
+        let mut heads: Vec<_> =
+            sorted.iter().map(|append| AnsweredAppend { append, before: None, stored: None }).collect();
         if let Some(expected) = expected {
             arrays.text_hashes.clear();
             for (ExpectedHead { sent, before }, head) in expected.into_iter().zip(&mut heads) {

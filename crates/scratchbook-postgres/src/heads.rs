@@ -39,9 +39,10 @@ pub(super) struct ExpectedHead {
     pub(super) before: Option<RunningHash>,
 }
 
-/// An answered append: the running hash in the session's row before the batch, and the event's number if it was stored.
+/// An answered append, the running hash that its session had before the batch, and the number of the event if it was
+/// stored.
 #[derive(Debug)]
-pub(super) struct Answered<'a> {
+pub(super) struct AnsweredAppend<'a> {
     pub(super) append: &'a NewAppend,
     pub(super) before: Option<RunningHash>,
     pub(super) stored: Option<u64>,
@@ -75,20 +76,20 @@ impl Heads {
     }
 
     /// Remembers the running hashes after a batch, which is sorted by session.
-    pub(super) fn learn(&self, batch: &[Answered<'_>]) {
+    pub(super) fn learn(&self, batch: &[AnsweredAppend<'_>]) {
         let mut known = self.known();
         if known.len() > MOST {
             known.clear();
         }
         for session in batch.chunk_by(|a, b| a.append.key == b.append.key) {
-            let Some(Answered { append, before, .. }) = session.first() else { continue };
+            let Some(AnsweredAppend { append, before, .. }) = session.first() else { continue };
             let Some(hash) = *before else {
                 known.remove(&append.key);
                 continue;
             };
             let is_ours = known.get(&append.key).is_some_and(|head| head.hash == hash);
             let mut head = SessionHead { seq: 0, hash, is_ours };
-            for Answered { append, stored, .. } in session {
+            for AnsweredAppend { append, stored, .. } in session {
                 head = stored.map_or(head, |seq| head.next(seq, append));
             }
             if head.hash != hash {

@@ -14,7 +14,7 @@ const SLOW: usize = 8;
 
 /// The counts of the last intervals.
 #[derive(Debug, Default)]
-pub(crate) struct Activity(Mutex<VecDeque<Interval>>);
+pub(crate) struct RecentCounts(Mutex<VecDeque<Interval>>);
 
 /// What happened within an interval.
 #[derive(Clone, Debug, Default)]
@@ -60,7 +60,7 @@ pub(crate) enum CallOutcome {
     Error,
 }
 
-impl Activity {
+impl RecentCounts {
     /// Counts a call.
     pub(crate) fn count(&self, call: &SlowCall, outcome: CallOutcome) {
         let mut intervals = self.lock();
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn calls_are_counted_in_their_interval_for_half_an_hour() {
-        let activity = Activity::default();
+        let activity = RecentCounts::default();
         activity.count(&call("shop", 10_000.0, 0.1), CallOutcome::Appended);
         activity.count(&call("shop", 10_001.0, 0.1), CallOutcome::Conflict);
         activity.count(&call("shop", 10_060.0, 0.1), CallOutcome::Error);
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded_however_many_apps_and_calls_there_are() {
-        let activity = Activity::default();
+        let activity = RecentCounts::default();
         for second in 0..4_000 {
             for app in 0..100 {
                 let app = format!("app-{app}");
@@ -176,14 +176,14 @@ mod tests {
 
     #[test]
     fn a_read_of_an_app_without_writes_makes_no_entry() {
-        let activity = Activity::default();
+        let activity = RecentCounts::default();
         activity.count(&call("invented", 10.0, 0.1), CallOutcome::Read);
         assert!(activity.intervals(10.0).iter().all(|interval| interval.apps.is_empty()));
     }
 
     #[test]
     fn a_clock_that_goes_back_loses_nothing() {
-        let activity = Activity::default();
+        let activity = RecentCounts::default();
         activity.count(&call("shop", 1_000.0, 0.1), CallOutcome::Appended);
         activity.count(&call("shop", 10.0, 0.1), CallOutcome::Appended);
         let appends: u64 = activity.intervals(1_000.0).iter().flat_map(|i| i.apps.values()).map(|c| c.appends).sum();

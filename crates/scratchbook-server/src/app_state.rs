@@ -10,7 +10,7 @@ use scratchbook::session::Watches;
 use scratchbook::{SessionService, Store};
 
 use crate::access::Access;
-use crate::activity::Activity;
+use crate::activity::RecentCounts;
 use crate::answers::{Budget, PAGE_BYTES};
 use crate::apps::Apps;
 use crate::bodies::{BodyMemory, BodyState};
@@ -56,7 +56,7 @@ pub(crate) struct AppStateParts {
     /// The spans of runs.
     pub(crate) spans: Arc<Spans>,
     /// What the inspector shows of the last half hour.
-    pub(crate) activity: Arc<Activity>,
+    pub(crate) activity: Arc<RecentCounts>,
     /// The memory for answers.
     pub(crate) answers: Budget,
 }

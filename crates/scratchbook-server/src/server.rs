@@ -16,7 +16,7 @@ use scratchbook::{Agent, Error, ErrorKind, Result, Runner, Store};
 use tokio::net::TcpListener;
 
 use crate::access::{Access, Login};
-use crate::activity::Activity;
+use crate::activity::RecentCounts;
 use crate::answers::Budget;
 use crate::app_state::{AppState, AppStateParts};
 use crate::apps::{AgentSource, Apps};
@@ -236,7 +236,7 @@ impl ServerBuilder {
         let sink: Arc<dyn TraceSink> = Arc::<Spans>::clone(&spans);
         let tracing = self.tracing.with_sink(sink);
         store.sessions = Arc::new(ForgetsSpans::new(store.sessions, Arc::clone(&spans)));
-        let activity = Arc::new(Activity::default());
+        let activity = Arc::new(RecentCounts::default());
         if self.has_inspector {
             let counted = inspector::WithActivity::new(store.sessions, Arc::clone(&activity), Arc::clone(&environment));
             store.sessions = Arc::new(counted);

@@ -13,13 +13,13 @@ use scratchbook_core::error::Error;
 use scratchbook_core::json;
 use scratchbook_core::session::{RemovalKind, SessionKey, StateOwner};
 
-/// One commit deletes at most this many sessions, and stops early once it has deleted this many events, because other
-/// writes wait for the commit.
+/// The maximum number of sessions that one commit deletes. Other writes wait for this commit.
 const SESSIONS_AT_ONCE: usize = 64;
+/// A commit that has deleted at least this many events deletes no further session, because other writes wait for it.
 const EVENTS_AT_ONCE: u64 = 2_000;
 
-/// Returns a condition on rows that belong to a session. It is true if the session has not expired by the time in the
-/// parameter with this number.
+/// Returns a condition on the rows of a table: the session of the row has not expired. `parameter` is the number of the
+/// SQL parameter that contains the present time.
 pub(super) fn no_session_expired(table: &str, parameter: usize) -> String {
     format!(
         "NOT EXISTS (

@@ -64,10 +64,12 @@ impl PendingChange {
     }
 }
 
-/// Which layers see the changes of a layer before they are committed.
+/// Who can read the uncommitted changes of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Visibility {
+    /// Every reader.
     Everyone,
+    /// Only a read through the layer itself.
     OwnLayer,
 }
 
@@ -84,12 +86,12 @@ impl InvocationState {
         self.lock().session.clone()
     }
 
-    /// Returns the state as it is now for every reader.
+    /// Returns the present state, as a reader without a layer sees it.
     pub(crate) fn snapshot(&self) -> StateMap {
         self.lock().snapshot(None)
     }
 
-    /// Returns the state as it is now for one layer.
+    /// Returns the present state, as a read through this layer sees it.
     pub(crate) fn snapshot_of(&self, layer: LayerId) -> StateMap {
         self.lock().snapshot(Some(layer))
     }
@@ -132,7 +134,7 @@ impl InvocationState {
         self.lock().layers.retain(|other| other.id != layer);
     }
 
-    /// Drops a layer and its changes, and opens an empty one in its place. Late writes to the dropped layer are refused.
+    /// Drops a layer and its changes, and opens an empty one in its place. Late writes to the old layer are refused.
     pub(crate) fn replace(&self, layer: LayerId) -> LayerId {
         let mut inner = self.lock();
         inner.opened += 1;
@@ -297,7 +299,7 @@ impl StateLayers {
         others.chain(own.and_then(|own| own.changes.get(key))).map(|pending| &pending.change).collect()
     }
 
-    /// Returns the value of a key for one layer, or for every reader if no layer is given.
+    /// Returns the value of a key for a read through the layer `own`, or for a reader without a layer if it is `None`.
     fn value(&self, own: Option<LayerId>, key: &str) -> Option<Cow<'_, Value>> {
         let mut value = self.session.state().get(key).map(Cow::Borrowed);
         for change in self.pending(own, key) {

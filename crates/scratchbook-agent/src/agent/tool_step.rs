@@ -136,11 +136,11 @@ struct Responses {
     parts: Vec<Part>,
     /// Empty responses for confirmed calls that have started and will answer later.
     started: Vec<Part>,
-    /// The layers of unconfirmed calls that will answer later.
+    /// For each unconfirmed call that will answer later, the layer with its changes.
     unanswered: Vec<Arc<EventLayer>>,
     /// Whether any call will answer later.
     waits: bool,
-    /// The spans of the calls, which are open until their event exists.
+    /// The spans of the calls. They stay open until they have got the id of the event with the responses.
     spans: Vec<OpenSpan>,
 }
 

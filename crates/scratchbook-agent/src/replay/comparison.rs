@@ -10,7 +10,7 @@ use crate::tool::TransferTool;
 use scratchbook_core::content::Content;
 use scratchbook_core::error::{Error, Result};
 
-/// The beginnings of a message with another agent's words, before and since google-adk 2.
+/// The texts with which google-adk introduces the words of another agent: before version 2, and since.
 const PREAMBLES: [&str; 2] = [
     "For context:",
     "For context: below is a transcript of what another agent did, quoted between <<<BEGIN_QUOTED_AGENT_CONTENT>>> and \
@@ -89,7 +89,7 @@ fn options(config: &Map<String, Value>, has_schema: bool) -> Value {
     with_camel_case(kept.map(|(name, value)| (name.clone(), value.clone())).collect::<Map<_, _>>().into())
 }
 
-/// Returns a conversation without the frames around the words of other agents.
+/// Returns a conversation as JSON. Words of other agents have the older introduction, and no markers around them.
 fn contents(contents: &[Content]) -> Value {
     contents.iter().map(content).collect()
 }
@@ -108,6 +108,7 @@ fn content(content: &Content) -> Value {
     written
 }
 
+/// Returns an introduction in its older form, or words of another agent without the markers around them.
 fn without_frame(text: &str) -> String {
     if PREAMBLES.contains(&text) {
         return PREAMBLES[0].to_owned();

@@ -182,7 +182,8 @@ pub(crate) struct DeleteArgs {
     /// The user
     #[arg(long, short, value_parser = named)]
     pub(crate) user: Option<String>,
-    /// A session to delete, in the same forms; can be repeated. With both --app and --user, the id must be complete
+    /// A session to delete, as APP/USER/SESSION or an id; can be repeated. With both --app and --user, the id must be
+    /// complete
     #[arg(long = "session", short, value_name = "SESSION", value_parser = named)]
     pub(crate) sessions: Vec<String>,
     /// Delete the most recently updated session of --app and --user, or of all apps and users without these options

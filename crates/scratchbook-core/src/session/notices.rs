@@ -37,7 +37,7 @@ pub struct CommitNotifier(Arc<NotifierState>);
 struct NotifierState {
     /// Wakes the subscribers of every commit.
     all: watch::Sender<LastNotice>,
-    /// The followers of one session, user or app, by its hash.
+    /// For each hash, the followed sessions, users and apps that have this hash.
     followers: Mutex<HashMap<u64, Vec<FollowedTarget>>>,
     /// The number of waiters: subscribers of every commit, and followers.
     waiting: AtomicUsize,
@@ -45,7 +45,7 @@ struct NotifierState {
     clock: AtomicU64,
 }
 
-/// Something that is followed, with its number of followers.
+/// A followed session, user or app, and the number of its followers.
 #[derive(Debug)]
 struct FollowedTarget {
     followed: Followed,

@@ -54,7 +54,7 @@ pub(super) struct ArtifactPage {
 }))]
 pub(super) struct VersionPage {
     /// The versions, oldest first.
-    versions: Vec<VersionBody>,
+    versions: Vec<ArtifactVersionBody>,
     /// The token of the next page. `null` on the last page.
     next_page_token: Option<String>,
 }
@@ -62,8 +62,9 @@ pub(super) struct VersionPage {
 /// The metadata of a version.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = VersionBody)]
 #[schema(example = json!({"version": 0, "mimeType": "text/csv", "customMetadata": {}, "createTime": 1767225600.0}))]
-pub(super) struct VersionBody {
+pub(super) struct ArtifactVersionBody {
     /// The version. The first one is 0.
     version: u64,
     /// The content type of the version. `null` for text.
@@ -75,7 +76,7 @@ pub(super) struct VersionBody {
     create_time: f64,
 }
 
-impl From<ArtifactVersion> for VersionBody {
+impl From<ArtifactVersion> for ArtifactVersionBody {
     fn from(version: ArtifactVersion) -> Self {
         Self {
             version: version.version,
@@ -121,7 +122,7 @@ pub(super) async fn versions(
     let first = after.map_or(0, |after| versions.partition_point(|version| version.version <= after));
     let (versions, more) = page(versions, first, size);
     let next_page_token = more.then(|| versions.last().map(|version| version.version.to_string())).flatten();
-    Ok(Json(VersionPage { versions: versions.into_iter().map(VersionBody::from).collect(), next_page_token }))
+    Ok(Json(VersionPage { versions: versions.into_iter().map(ArtifactVersionBody::from).collect(), next_page_token }))
 }
 
 /// Download an artifact.
@@ -167,7 +168,7 @@ pub(super) async fn get(
 #[utoipa::path(
     put, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}", operation_id = "saveArtifact",
     tag = ARTIFACTS, params(SessionPath, ArtifactPath), request_body(content = Data, content_type = UNKNOWN),
-    responses((status = 201, description = "The metadata of the version.", body = VersionBody), WriteRefusals)
+    responses((status = 201, description = "The metadata of the version.", body = ArtifactVersionBody), WriteRefusals)
 )]
 pub(super) async fn save(
     scope: SessionScope,
@@ -185,7 +186,7 @@ pub(super) async fn save(
     let version = artifacts.save_artifact(&scope.key, &name, part, Map::new()).await?;
     let versions = artifacts.list_artifact_versions(&scope.key, &name).await?;
     let saved = versions.into_iter().find(|saved| saved.version == version).ok_or_else(|| missing(&name))?;
-    Ok((StatusCode::CREATED, Json(VersionBody::from(saved))))
+    Ok((StatusCode::CREATED, Json(ArtifactVersionBody::from(saved))))
 }
 
 /// Delete all versions of an artifact.

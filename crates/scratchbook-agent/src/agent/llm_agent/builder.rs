@@ -164,8 +164,8 @@ impl LlmAgentBuilder {
     }
 
     /// Sets the type of the agent's input if it runs as a tool of another agent, through
-    /// [`AgentTool`](crate::tool::AgentTool). The calling model receives the type's JSON Schema as the tool's
-    /// arguments, and the agent's message is the JSON of these arguments, without those that are null.
+    /// [`AgentTool`](crate::tool::AgentTool). The calling model receives the type's JSON Schema, and sends arguments
+    /// that follow it. The agent gets these arguments as its message, in JSON and without those that are null.
     #[must_use]
     pub fn input_type<T: JsonSchema + DeserializeOwned + Serialize>(mut self) -> Self {
         self.inner.input_schema = Some(InputSchema::of_type::<T>());

@@ -9,9 +9,10 @@ use crate::agent::ReadonlyContext;
 use crate::tool::{Tool, Toolset};
 use scratchbook_core::error::Result;
 
-/// A toolset of an agent, and the number of the agent's own tools that come before its tools.
+/// A toolset of an agent, and its place among the agent's own tools.
 #[derive(Debug)]
 pub(super) struct PlacedToolset {
+    /// How many of the agent's own tools come before the tools of the toolset.
     pub(super) place: usize,
     pub(super) toolset: Arc<dyn Toolset>,
 }

@@ -31,7 +31,7 @@ pub struct CreateSessionConfig {
     pub expiry: Option<Expiry>,
     /// The title shown to people; if empty or absent, there is none.
     pub title: Option<String>,
-    /// The labels that programs search by, by name.
+    /// The labels that programs search by: names and values.
     pub labels: BTreeMap<String, String>,
     /// A check that can refuse the resulting state and events.
     pub check: Option<Arc<dyn StateCheck>>,

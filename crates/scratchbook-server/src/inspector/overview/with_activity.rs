@@ -13,20 +13,20 @@ use scratchbook::{
     CreateSessionConfig, ErrorKind, Event, GetSessionConfig, Result, Session, SessionKey, SessionService, StateDelta,
 };
 
-use crate::activity::{Activity, CallOutcome, SlowCall};
+use crate::activity::{CallOutcome, RecentCounts, SlowCall};
 
 /// A service whose calls are counted.
 #[derive(Debug)]
 pub(crate) struct WithActivity {
     service: Arc<dyn SessionService>,
-    activity: Arc<Activity>,
+    activity: Arc<RecentCounts>,
     environment: Arc<dyn Environment>,
 }
 
 impl WithActivity {
     pub(crate) fn new(
         service: Arc<dyn SessionService>,
-        activity: Arc<Activity>,
+        activity: Arc<RecentCounts>,
         environment: Arc<dyn Environment>,
     ) -> Self {
         Self { service, activity, environment }

@@ -216,7 +216,7 @@ const STATED: [Stated; 29] = [
         ],
     },
     Stated {
-        row: "pending writes of an agent that a sibling has stopped, if their event never came",
+        row: "pending writes of an agent that a sibling has stopped, if their event was never appended",
         case: r#"{"agent": {"kind": "sequential", "name": "top", "sub_agents": [
             {"kind": "parallel", "name": "par", "sub_agents": [
                 {"kind": "llm", "name": "quick", "pause": 40,
