@@ -16,7 +16,7 @@ const REAL: &str = "SCRATCHBOOK_REAL_RUSTDOC";
 /// Options that rustdoc accepts only with `--test`. Each is followed by its value.
 const OF_TESTS: [&str; 2] = ["--test-args", "--test-run-directory"];
 
-/// Lets a call of `cargo test --doc` also build the documentation, into `target/doc`.
+/// Lets a call of Cargo that tests the examples also build the documentation, into `target/doc`.
 pub(crate) fn with_documentation(command: &mut Command) {
     // Without the path of this program, the examples are tested all the same.
     if let Ok(own) = env::current_exe() {

@@ -132,7 +132,7 @@ impl Appends for MySql {
                         }
                     }
                     ProcedureRow::Missing { place } => {
-                        let here = places.iter().enumerate().filter(|(_, at)| at.session.of == place);
+                        let here = places.iter().enumerate().filter(|(_, at)| at.session.row == place);
                         here.for_each(|(n, _)| rows[open[n]] = Some(AppendRow::NoSession));
                     }
                     // The caller tries the appends one by one to find the one that does not fit.
