@@ -291,6 +291,7 @@ impl Patroni {
     /// - `failsafe_mode` is off, as by default: a leader that does not reach etcd steps down.
     /// - `maximum_lag_on_failover` counts only without `synchronous_mode`. With it, only the leader and the standby that
     ///   has all acknowledged commits can be elected.
+    /// - A node whose log does not fit the leader's is copied again, without waiting for a checkpoint of minutes.
     /// - There is no watchdog. A leader that was frozen is therefore a second primary until its Patroni has asked etcd
     ///   who leads. Its commits wait for a standby that follows another leader, but it answers reads.
     /// - The lease is safe only with Patroni 3.0.3 or newer: with the API of etcd 3, older versions let a leader whose
@@ -324,6 +325,9 @@ postgresql:
   data_dir: '{folder}/data'
   bin_dir: '{programs}'
   pgpass: '{folder}/pgpass'
+  basebackup: [{{checkpoint: fast}}]
+  remove_data_directory_on_diverged_timelines: true
+  remove_data_directory_on_rewind_failure: true
   authentication:
     superuser: {{username: {NAME}, password: '{password}'}}
     replication: {{username: replicator, password: '{password}'}}
