@@ -4,11 +4,12 @@
 //! --doc` the dependencies are built already. So Cargo starts this program instead of rustdoc: the program writes the
 //! documentation, which must have no warning, and then runs the tests.
 
-use std::env;
+use std::env::{self, consts::EXE_SUFFIX};
 use std::ffi::{OsStr, OsString};
 use std::process::{Command, ExitCode};
 
 use crate::command::root;
+use crate::steps::built;
 
 /// The environment variable with the path of rustdoc. If it is set, Cargo has started this program instead of rustdoc.
 const REAL: &str = "SCRATCHBOOK_REAL_RUSTDOC";
@@ -18,11 +19,10 @@ const OF_TESTS: [&str; 2] = ["--test-args", "--test-run-directory"];
 
 /// Lets a call of Cargo that tests the examples also build the documentation, into `target/doc`.
 pub(crate) fn with_documentation(command: &mut Command) {
-    // Without the path of this program, the examples are tested all the same.
-    if let Ok(own) = env::current_exe() {
-        let real = env::var_os("RUSTDOC").unwrap_or_else(|| "rustdoc".into());
-        command.env(REAL, real).env("RUSTDOC", own);
-    }
+    // The build of the tests has replaced the file from which this process was started.
+    let own = built(&[]).join(format!("xtask{EXE_SUFFIX}"));
+    let real = env::var_os("RUSTDOC").unwrap_or_else(|| "rustdoc".into());
+    command.env(REAL, real).env("RUSTDOC", own);
 }
 
 /// Does the work of rustdoc, if Cargo has started this program for it.

@@ -241,7 +241,7 @@ async fn no_secret_is_shown_by_debug() {
     let (_, server) = demo().await;
     let server = server.login(login).build().unwrap();
     let shown = format!("{server:?}");
-    assert!(shown.contains("Watched") && !shown.contains(&secret()) && !shown.contains(&secret()[..12]), "{shown}");
+    assert!(shown.contains("Reloaded") && !shown.contains(&secret()) && !shown.contains(&secret()[..12]), "{shown}");
 }
 
 /// Generates a text that is nearly a token.
