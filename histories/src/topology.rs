@@ -27,14 +27,23 @@ const PAUSE: Duration = Duration::from_secs(3);
 pub struct Topology {
     /// Its name on the command line and in the table.
     pub name: &'static str,
-    /// Whether the topology is promised to be strictly serializable. If it is not, violations are counted but are no
-    /// failure.
-    pub is_promised: bool,
+    /// What is promised. Other violations are counted, but are no failure.
+    promise: Promise,
     /// Whether the topology is part of every run of the tests, because it needs only one database server.
     pub is_short: bool,
     /// How many server processes there are; 0 for the library.
     processes: usize,
     start: fn() -> Result<Database, FaultError>,
+}
+
+/// What is promised of a topology.
+#[derive(Clone, Copy, Debug)]
+enum Promise {
+    /// It is strictly serializable.
+    Everything,
+    /// Each acknowledged write is stored once and whole. Reads may be stale.
+    Writes,
+    Nothing,
 }
 
 /// What happened to a topology.
@@ -72,10 +81,12 @@ impl Topology {
         Self::promised("postgres-3", 3, Database::postgres).short(),
         Self::promised("postgres-3-sync-standby", 3, || Database::standby(Replication::Synchronous)),
         Self::not_promised("postgres-3-async-standby", 3, || Database::standby(Replication::Asynchronous)),
-        Self::not_promised("postgres-3-reads-sync-standby", 3, || Database::read_standby(Replication::Synchronous)),
-        Self::not_promised("postgres-3-reads-async-standby", 3, || Database::read_standby(Replication::Asynchronous)),
+        Self::promised("postgres-3-reads-sync-standby", 3, || Database::read_standby(Replication::Synchronous))
+            .only_writes(),
+        Self::promised("postgres-3-reads-async-standby", 3, || Database::read_standby(Replication::Asynchronous))
+            .only_writes(),
         Self::not_promised("postgres-3-patroni", 3, || Database::patroni(Replication::Asynchronous)),
-        Self::not_promised("postgres-3-patroni-sync", 3, || Database::patroni(Replication::Synchronous)),
+        Self::promised("postgres-3-patroni-sync", 3, || Database::patroni(Replication::Synchronous)).only_writes(),
         Self::promised("mariadb-3", 3, Database::mariadb).short(),
         Self::not_promised("galera-writes-one-node", 3, || Database::galera(false)),
         Self::not_promised("galera-writes-three-nodes", 3, || Database::galera(true)),
@@ -83,15 +94,29 @@ impl Topology {
     ];
 
     const fn promised(name: &'static str, processes: usize, start: fn() -> Result<Database, FaultError>) -> Self {
-        Self { name, is_promised: true, is_short: false, processes, start }
+        Self { name, promise: Promise::Everything, is_short: false, processes, start }
     }
 
     const fn not_promised(name: &'static str, processes: usize, start: fn() -> Result<Database, FaultError>) -> Self {
-        Self { name, is_promised: false, is_short: false, processes, start }
+        Self { promise: Promise::Nothing, ..Self::promised(name, processes, start) }
+    }
+
+    const fn only_writes(self) -> Self {
+        Self { promise: Promise::Writes, ..self }
     }
 
     const fn short(self) -> Self {
         Self { is_short: true, ..self }
+    }
+
+    /// Returns whether a run of the topology has broken a promise.
+    #[must_use]
+    pub fn is_broken_by(&self, report: &Report) -> bool {
+        match self.promise {
+            Promise::Everything => !report.violations.is_empty(),
+            Promise::Writes => report.wrong_writes > 0,
+            Promise::Nothing => false,
+        }
     }
 
     /// Runs transactions on the topology while faults happen, and checks what they show.

@@ -10,15 +10,17 @@
 //! ```
 //! use scratchbook_core::export::{Counts, ExportLine, FORMAT, VERSION};
 //!
-//! let header = serde_json::to_string(&ExportLine::Header { format: FORMAT, version: VERSION })?;
-//! assert_eq!(header, r#"{"type":"header","format":"scratchbook-export","version":1}"#);
+//! let mut header = Vec::new();
+//! ExportLine::Header { format: FORMAT, version: VERSION }.write(&mut header)?;
+//! assert_eq!(header, b"{\"type\":\"header\",\"format\":\"scratchbook-export\",\"version\":1}\n");
 //! let mut counts = Counts::default();
 //! counts.count("event");
 //! assert_eq!(counts.events, 1);
-//! # Ok::<(), serde_json::Error>(())
+//! # Ok::<(), std::io::Error>(())
 //! ```
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -110,6 +112,18 @@ pub enum ExportLine<'a> {
     },
     /// The last line: how many lines of each type came before.
     End(Counts),
+}
+
+impl ExportLine<'_> {
+    /// Writes the line and a line break.
+    ///
+    /// # Errors
+    ///
+    /// The writer fails.
+    pub fn write(&self, mut to: &mut dyn Write) -> io::Result<()> {
+        serde_json::to_writer(&mut to, self)?;
+        to.write_all(b"\n")
+    }
 }
 
 /// The number of lines of each type.

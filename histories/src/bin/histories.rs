@@ -128,7 +128,7 @@ async fn run(
         };
         table.add(name, time, &outcome)?;
         let violations = &outcome.report.violations;
-        is_broken |= topology.is_promised && !violations.is_empty();
+        is_broken |= topology.is_broken_by(&outcome.report);
         print_violations(name, violations);
         // These show which node took the writes that are missing.
         let of_leaders = outcome.notes.iter().filter(|note| note.what.starts_with("leader"));

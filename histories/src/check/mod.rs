@@ -21,6 +21,8 @@ pub struct Report {
     pub unknown: usize,
     /// The violations, in words.
     pub violations: Vec<String>,
+    /// How many of the violations are wrong writes: lost, doubled, stored in part, or stored although they were refused.
+    pub wrong_writes: usize,
 }
 
 /// Checks what a run observed: the history as a whole, each acknowledged write, the feed, and each refusal.
@@ -29,7 +31,9 @@ pub fn check(observed: &Observed) -> Report {
     let count = |kind| observed.entries.iter().filter(|entry| entry.kind == kind).count();
     let mut violations = observed.wrong.clone();
     violations.extend(isolation::violations(&observed.entries));
-    violations.extend(counts::violations(&observed.entries));
+    let of_writes = counts::violations(&observed.entries);
+    let wrong_writes = of_writes.len();
+    violations.extend(of_writes);
     violations.extend(observed.feed.iter().flat_map(|feed| feed::violations(feed, &observed.committed)));
     violations.extend(refusals::violations(&observed.refusals, &observed.entries));
     Report {
@@ -37,12 +41,13 @@ pub fn check(observed: &Observed) -> Report {
         refused: count(EntryKind::Fail),
         unknown: count(EntryKind::Info),
         violations,
+        wrong_writes,
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { committed, refused, unknown, violations } = self;
+        let Self { committed, refused, unknown, violations, wrong_writes: _ } = self;
         write!(f, "{committed} committed, {refused} refused, {unknown} unknown, {} violations", violations.len())
     }
 }

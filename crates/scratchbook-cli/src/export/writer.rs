@@ -38,8 +38,8 @@ impl LineWriter {
         self.counts.count(line.kind());
         self.progress.advance(usize::from(line.kind() == "event"));
         let written = match &mut self.to {
-            Destination::File(to, _) => write_line(to, line),
-            Destination::StandardOutput(to) => write_line(to, line),
+            Destination::File(to, _) => line.write(to),
+            Destination::StandardOutput(to) => line.write(to),
         };
         written.map_err(|e| self.failed(e))
     }
@@ -66,11 +66,6 @@ impl LineWriter {
             Destination::StandardOutput(_) => CommandFailure::Output(error),
         }
     }
-}
-
-fn write_line(to: &mut impl Write, line: &ExportLine<'_>) -> io::Result<()> {
-    serde_json::to_writer(&mut *to, line)?;
-    to.write_all(b"\n")
 }
 
 fn not_written(name: &str, error: io::Error) -> CommandFailure {

@@ -130,11 +130,11 @@ fn lines(
 
 fn line(counts: &mut Counts, line: &ExportLine<'_>) -> Result<Bytes> {
     counts.count(line.kind());
-    let mut text = serde_json::to_vec(line).map_err(unwritable)?;
-    text.push(b'\n');
+    let mut text = Vec::new();
+    line.write(&mut text).map_err(unwritable)?;
     Ok(text.into())
 }
 
-fn unwritable(error: serde_json::Error) -> Error {
+fn unwritable(error: std::io::Error) -> Error {
     Error::internal("a line cannot be written as JSON").with_source(error)
 }
