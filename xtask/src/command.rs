@@ -11,8 +11,9 @@ pub(crate) fn root() -> PathBuf {
     own.parent().unwrap_or(own).to_path_buf()
 }
 
-/// The subcommands of Cargo that read a lock file. They get `--locked`, so that no step changes a version.
-const READS_LOCK: [&str; 9] = ["bench", "build", "doc", "install", "metadata", "run", "rustc", "test", "tree"];
+/// The subcommands of Cargo that change `Cargo.lock` if it is out of date, unless `--locked` forbids it.
+pub(crate) const READS_LOCK: [&str; 9] =
+    ["bench", "build", "doc", "install", "metadata", "run", "rustc", "test", "tree"];
 
 /// Returns a call of `cargo` with these arguments, and with `--locked` if it reads a lock file.
 pub(crate) fn cargo<S: AsRef<str>>(arguments: &[S]) -> Command {

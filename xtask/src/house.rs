@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::circles::Crates;
-use crate::command::{program, root};
+use crate::command::{READS_LOCK, program, root};
 use crate::documents;
 use crate::prose::idioms;
 use crate::step::Stop;
@@ -102,9 +102,6 @@ fn in_text(path: &str, text: &str) -> Vec<String> {
 
 /// The file with commands of the past, which are not changed any more.
 const HISTORY: &str = "CHANGELOG.md";
-
-/// Subcommands of Cargo that change `Cargo.lock` if it is out of date, unless `--locked` forbids it.
-const READS_LOCK: [&str; 5] = ["bench", "build", "install", "run", "test"];
 
 /// Returns whether a line has a command of Cargo that a reader may copy and that may change the versions of
 /// dependencies. A command counts if it has options, or begins its line and has no arguments. A bare `cargo run` is
