@@ -13,6 +13,9 @@ use crate::history::{EntryKind, HistoryEntry, HistoryRecorder};
 use crate::worker::{Worker, keys, reads};
 use crate::workload::{List, Workload};
 
+/// How many workers run transactions.
+pub const WORKERS: usize = 12;
+
 /// How long a call without an answer is repeated.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -158,7 +161,8 @@ async fn follow(run: Arc<WorkerContext>) -> Result<Vec<FeedEvent>, CallFailure> 
     let app = run.workload.sessions()[0].app_name().to_owned();
     let (mut events, mut cursor) = (Vec::new(), None::<String>);
     // Each page comes from another server, which knows only the cursor.
-    for client in run.clients.iter().cycle() {
+    let form = run.clients[0].cursor_form();
+    for client in run.clients.iter().filter(|client| client.cursor_form() == form).cycle() {
         let is_over = run.is_over.load(Relaxed);
         let part = until_answered(|| client.feed(&app, cursor.as_deref())).await?;
         events.extend(part.events);

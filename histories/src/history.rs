@@ -4,7 +4,9 @@
 //! and each transaction has two lines, one for its beginning and one for its end.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -203,6 +205,18 @@ pub fn write_lines(entries: &[HistoryEntry], notes: &[Note], out: &mut impl Writ
         write_line(entry, out)?;
     }
     notes.try_for_each(|note| write_line(note, out))
+}
+
+/// Writes a history to a file, and creates its folder.
+///
+/// # Errors
+///
+/// The file cannot be written.
+pub fn write_file(path: &Path, entries: &[HistoryEntry], notes: &[Note]) -> io::Result<()> {
+    fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+    let mut file = BufWriter::new(File::create(path)?);
+    write_lines(entries, notes, &mut file)?;
+    file.flush()
 }
 
 fn write_line(value: &impl Serialize, out: &mut impl Write) -> io::Result<()> {

@@ -18,9 +18,11 @@
 //! - `servers.rs`: server processes that can be killed, each with a clock that can be set (`clock.rs`); `database.rs`:
 //!   the databases behind them; `disk.rs`: a disk that can become full.
 //! - `faults.rs`: the faults; `topology.rs`: what is attacked; `table.rs`: the rows that are printed.
+//! - `against.rs`: stores and servers that others run.
 //! - `power/`: power cuts: a record of what processes do to files, a model of a disk, and the check of the files that a
 //!   cut leaves.
 
+pub mod against;
 pub mod check;
 pub mod client;
 mod clock;

@@ -5,12 +5,14 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::check::Report;
 use crate::faults::FaultCounts;
 use crate::history::Note;
 use crate::topology::TopologyOutcome;
 
-const HEAD: &str =
-    "| topology | seconds | committed | refused | unknown | faults | violations |\n|---|---|---|---|---|---|---|";
+const HEAD: &str = "\
+| topology | seconds | committed | refused | unknown | faults | falsely refused | falsely accepted | violations |
+|---|---|---|---|---|---|---|---|---|";
 
 /// A table that is printed, and also written to a file if a file is given. Topologies with a row in the file are not
 /// run again.
@@ -52,10 +54,13 @@ impl ResultTable {
     /// The file cannot be written.
     pub fn add(&mut self, topology: &str, time: Duration, outcome: &TopologyOutcome) -> io::Result<()> {
         let report = &outcome.report;
-        let (committed, refused, unknown) = (report.committed, report.refused, report.unknown);
+        let Report { committed, refused, unknown, false_refusals, false_acceptances, violations, .. } = report;
         let faults = in_words(&outcome.faults, &outcome.notes);
-        let (seconds, violations) = (time.as_secs(), report.violations.len());
-        let row = format!("| {topology} | {seconds} | {committed} | {refused} | {unknown} | {faults} | {violations} |");
+        let (seconds, violations) = (time.as_secs(), violations.len());
+        let row = format!(
+            "| {topology} | {seconds} | {committed} | {refused} | {unknown} | {faults} | {false_refusals} | \
+             {false_acceptances} | {violations} |"
+        );
         self.done.push(topology.to_owned());
         self.write(&row)
     }
@@ -89,7 +94,6 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::check::Report;
     use crate::history::Notes;
 
     #[test]
@@ -103,7 +107,8 @@ mod tests {
         assert!(table.has("sqlite") && !table.has("sqlite-4"));
         table.add("sqlite-4", Duration::from_secs(5), &outcome).unwrap();
         let rows =
-            "| sqlite | 5 | 7 | 0 | 0 | 2 server killed | 1 |\n| sqlite-4 | 5 | 7 | 0 | 0 | 2 server killed | 1 |\n";
+            ["sqlite", "sqlite-4"].map(|name| format!("| {name} | 5 | 7 | 0 | 0 | 2 server killed | 0 | 0 | 1 |\n"));
+        let rows = rows.concat();
         assert_eq!(fs::read_to_string(&path).unwrap(), format!("{HEAD}\n{rows}"));
     }
 

@@ -1,23 +1,20 @@
 //! The stores and servers that are attacked.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use scratchbook::store::connect;
 use scratchbook_test_servers::{Proxy, Replication};
 
 use crate::check::{Report, check};
-use crate::client::{CallFailure, HistoryClient, HttpClient, LibraryClient, ReadElsewhere};
+use crate::client::{HistoryClient, HttpClient, LibraryClient, ReadElsewhere};
 use crate::database::Database;
-use crate::drive::HistoryRun;
+use crate::drive::{HistoryRun, WORKERS};
 use crate::faults::{FaultCounts, FaultError, FaultTargets, Faults};
-use crate::history::{Note, Notes, write_lines};
+use crate::history::{Note, Notes, write_file};
 use crate::servers::ServerProcess;
 use crate::workload::Workload;
-
-/// How many workers run transactions.
-const WORKERS: usize = 12;
 
 /// The longest pause between two faults.
 const PAUSE: Duration = Duration::from_secs(3);
@@ -58,17 +55,17 @@ pub struct TopologyOutcome {
 }
 
 /// The options of a run.
-#[derive(Debug)]
-pub struct TopologyOptions<'a> {
+#[derive(Clone, Debug)]
+pub struct TopologyOptions {
     /// The command `histories`, which also serves.
-    pub program: &'a Path,
+    pub program: PathBuf,
     /// How long transactions run.
     pub time: Duration,
     /// The seed of everything random except times. Two runs with one seed therefore differ.
     pub seed: u64,
     /// Where the history is written, as JSON lines. The logs of a cluster in which there was a violation are copied to a
     /// folder beside it.
-    pub history: Option<&'a Path>,
+    pub history: Option<PathBuf>,
 }
 
 impl Topology {
@@ -124,39 +121,38 @@ impl Topology {
     /// # Errors
     ///
     /// The topology cannot be started, or does not come back after the faults.
-    pub async fn run(self, options: &TopologyOptions<'_>) -> Result<TopologyOutcome, FaultError> {
+    pub async fn run(self, options: TopologyOptions) -> Result<TopologyOutcome, FaultError> {
         let database = tokio::task::spawn_blocking(self.start).await??;
-        let (clients, mut parts) = self.serve(database, options.program).await?;
+        let (clients, servers, proxies) = self.serve(&database, &options.program).await?;
         let workload = Workload::new(&options.seed.to_string(), 2, 2)?;
-        let run = HistoryRun::begin(clients, workload).await.map_err(in_words)?;
-        parts.notes = Notes::since(run.begun());
-        if let Some(program) = parts.database.elected_by() {
-            parts.notes.add("leaders are elected", program);
+        let run = HistoryRun::begin(clients, workload).await?;
+        let mut notes = Notes::since(run.begun());
+        if let Some(program) = database.elected_by() {
+            notes.add("leaders are elected", program);
         }
-        let faults = Faults::begin(parts, PAUSE, options.seed);
+        let faults = Faults::begin(FaultTargets { servers, proxies, database, notes }, PAUSE, options.seed);
         let worked = run.work(WORKERS, options.time, options.seed).await;
         let (FaultTargets { notes, database, servers: _servers, proxies: _proxies }, faults) =
             tokio::task::spawn_blocking(|| faults.heal()).await??;
         let notes = notes.into_inner();
         let (observed, ended) = run.end().await;
-        if let Some(path) = options.history {
-            std::fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
-            write_lines(&observed.entries, &notes, &mut std::io::BufWriter::new(std::fs::File::create(path)?))?;
+        if let Some(path) = &options.history {
+            write_file(path, &observed.entries, &notes)?;
         }
-        worked.and(ended).map_err(in_words)?;
-        let report = check(&observed);
+        worked.and(ended)?;
+        let report = tokio::task::spawn_blocking(move || check(&observed)).await?;
         if let Some(path) = options.history.filter(|_| !report.violations.is_empty()) {
             database.keep_logs(&path.with_extension("logs"))?;
         }
         Ok(TopologyOutcome { report, faults, notes })
     }
 
-    /// Starts the server processes, and returns their clients and what can fail.
+    /// Starts the server processes. Returns their clients, the processes, and the proxies before the database.
     async fn serve(
         self,
-        database: Database,
+        database: &Database,
         program: &Path,
-    ) -> Result<(Vec<Arc<dyn HistoryClient>>, FaultTargets), FaultError> {
+    ) -> Result<(Vec<Arc<dyn HistoryClient>>, Vec<ServerProcess>, Vec<Proxy>), FaultError> {
         let (mut proxies, mut servers, mut clients) = (Vec::new(), Vec::new(), Vec::<Arc<dyn HistoryClient>>::new());
         if self.processes == 0 {
             clients.push(Arc::new(LibraryClient::new(connect(&database.uri(0)).await?)));
@@ -171,7 +167,7 @@ impl Topology {
                 proxies.insert(0, proxy);
             }
             let server = ServerProcess::start(program, &uri)?;
-            clients.insert(0, Arc::new(HttpClient::new(server.url())?));
+            clients.insert(0, Arc::new(HttpClient::new(&server.url(), None)?));
             servers.insert(0, server);
         }
         if let Database::ReadStandby(_) = database {
@@ -180,10 +176,6 @@ impl Topology {
                 |writes| Arc::new(ReadElsewhere { writes, reads: Arc::clone(&reads) }) as Arc<dyn HistoryClient>;
             clients = clients.into_iter().map(elsewhere).collect();
         }
-        Ok((clients, FaultTargets { servers, proxies, database, notes: Notes::since(Instant::now()) }))
+        Ok((clients, servers, proxies))
     }
-}
-
-fn in_words(failure: CallFailure) -> FaultError {
-    format!("{failure:?}").into()
 }

@@ -2,13 +2,14 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
-use std::process::Command;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
 
 #[test]
 fn every_store_is_strictly_serializable_while_servers_and_databases_are_killed() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_histories"));
-    command.args(["run", "short", "--seconds", "5", "--folder"]).arg(folder.path());
+    command.args(["run", "short", "--seconds", "5", "--at-once", "3", "--folder"]).arg(folder.path());
     let output = command.output().unwrap();
     let (table, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     println!("{table}");
@@ -17,12 +18,39 @@ fn every_store_is_strictly_serializable_while_servers_and_databases_are_killed()
     assert_eq!(rows.len(), 5, "{table}");
     for row in rows {
         let cells: Vec<_> = row.split('|').map(str::trim).collect();
-        let (committed, violations) = (cells[3].parse::<u64>().unwrap(), cells[7]);
-        assert!(committed > 30 && violations == "0", "{row}");
+        let (committed, violations) = (cells[3].parse::<u64>().unwrap(), &cells[7..10]);
+        assert!(committed > 30 && violations == ["0"; 3], "{row}");
         let history = std::fs::read_to_string(folder.path().join(format!("{}.jsonl", cells[1]))).unwrap();
         let ended = history.lines().filter(|line| line.contains(r#""type":"ok""#)).count() as u64;
         assert_eq!(ended, committed, "the history in Elle's format has all that the row counts: {row}");
     }
+}
+
+#[test]
+fn stores_and_servers_of_ones_own_are_attacked_if_they_have_one_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let uri = |name: &str| format!("sqlite://{}", folder.path().join(name).display());
+    let mut server = Command::new(env!("CARGO_BIN_EXE_histories"));
+    let mut server = server.args(["serve", &uri("a.db")]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut port = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut port).unwrap();
+    let url = format!("http://127.0.0.1:{}/", port.trim());
+    let against = |uris: [&str; 2]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_histories"));
+        command.args(["against", "--seconds", "1"]).args(uris).output().unwrap()
+    };
+    let one = against([&url, &uri("a.db")]);
+    let wrong = against([&url, "oracle:me:s3cret"]);
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let (table, said) = (String::from_utf8_lossy(&one.stdout), String::from_utf8_lossy(&one.stderr));
+    let row = table.lines().nth(2).unwrap_or_default();
+    assert!(
+        one.status.success() && row.starts_with("| your own | 1 |") && row.ends_with("| 0 | 0 | 0 |"),
+        "{row} {said}"
+    );
+    let said = String::from_utf8_lossy(&wrong.stderr);
+    assert!(!wrong.status.success() && said.contains("URI 2: ") && !said.contains("s3cret"), "{said}");
 }
 
 #[cfg(target_os = "linux")]

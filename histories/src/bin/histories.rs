@@ -1,16 +1,18 @@
 //! The command `histories`: runs transactions with faults on each store, and prints what they show.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use scratchbook_histories::faults::FaultError;
+use scratchbook_histories::against::Against;
+use scratchbook_histories::faults::{FaultCounts, FaultError};
 use scratchbook_histories::power::disk::Honesty;
 use scratchbook_histories::power::{Attack, Durability, HEAD, Work};
 use scratchbook_histories::servers::serve;
 use scratchbook_histories::table::ResultTable;
-use scratchbook_histories::topology::{Topology, TopologyOptions};
+use scratchbook_histories::topology::{Topology, TopologyOptions, TopologyOutcome};
+use tokio::task::JoinSet;
 
 /// The maximum number of printed violations of a topology. All violations are counted.
 const MOST_PRINTED: usize = 20;
@@ -40,6 +42,29 @@ enum HistoriesCommand {
         /// The file to write the table to. Topologies that already have a row in this file are left out.
         #[arg(long)]
         table: Option<PathBuf>,
+        /// How many topologies are attacked at the same time. All are on this machine, so each does less then.
+        #[arg(long, default_value_t = 1)]
+        at_once: usize,
+    },
+    /// Runs transactions on stores and servers of your own, and prints a row of the table. Make faults yourself
+    /// meanwhile. The data stays in the database, in an app of its own.
+    Against {
+        /// The URIs of stores, such as postgres://..., and the base URLs of servers, such as http://127.0.0.1:8000. All
+        /// have to use one database.
+        #[arg(required = true)]
+        uris: Vec<String>,
+        /// How long transactions run, in seconds.
+        #[arg(long, default_value_t = 10)]
+        seconds: u64,
+        /// The seed of everything random except times.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// The bearer token for the servers.
+        #[arg(long, env = "SCRATCHBOOK_TOKEN", hide_env_values = true)]
+        token: Option<String>,
+        /// The file to write the history to, in Elle's format.
+        #[arg(long)]
+        history: Option<PathBuf>,
     },
     /// Cuts the power while processes write to a SQLite database, on a disk that forgets what was not synced, and
     /// prints a row of a table.
@@ -76,11 +101,30 @@ enum HistoriesCommand {
 }
 
 #[tokio::main]
-async fn main() -> Result<ExitCode, FaultError> {
-    match HistoriesArgs::parse().command {
-        HistoriesCommand::Run { topologies, seconds, seed, folder, table } => {
+async fn main() -> ExitCode {
+    match carry_out(HistoriesArgs::parse().command).await {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn carry_out(command: HistoriesCommand) -> Result<ExitCode, FaultError> {
+    match command {
+        HistoriesCommand::Run { topologies, seconds, seed, folder, table, at_once } => {
             let time = Duration::from_secs(seconds);
-            run(&topologies, time, seed, folder.as_deref(), ResultTable::open(table.as_deref())?).await
+            let options = TopologyOptions { program: std::env::current_exe()?, time, seed, history: folder };
+            run(named(&topologies)?, &options, ResultTable::open(table.as_deref())?, at_once.max(1)).await
+        }
+        HistoriesCommand::Against { uris, seconds, seed, token, history } => {
+            let (token, time, history) = (token.as_deref(), Duration::from_secs(seconds), history.as_deref());
+            let report = Against { uris: &uris, token, time, seed, history }.run().await?;
+            let outcome = TopologyOutcome { report, faults: FaultCounts::new(), notes: Vec::new() };
+            ResultTable::open(None)?.add("your own", time, &outcome)?;
+            print_violations("your own", &outcome.report.violations);
+            Ok(ExitCode::from(u8::from(!outcome.report.violations.is_empty())))
         }
         HistoriesCommand::Power { setting, processes, disk, cuts, seed, folder } => {
             let program = std::env::current_exe()?;
@@ -102,23 +146,28 @@ async fn main() -> Result<ExitCode, FaultError> {
     }
 }
 
+/// Attacks topologies, some of them at the same time. In `options`, the history is the folder of all histories.
 async fn run(
-    names: &[String],
-    time: Duration,
-    seed: u64,
-    folder: Option<&Path>,
+    topologies: Vec<Topology>,
+    options: &TopologyOptions,
     mut table: ResultTable,
+    at_once: usize,
 ) -> Result<ExitCode, FaultError> {
-    let program = std::env::current_exe()?;
+    let mut left: Vec<_> = topologies.into_iter().rev().filter(|topology| !table.has(topology.name)).collect();
+    let mut running = JoinSet::new();
     let mut is_broken = false;
-    for topology in named(names)? {
-        let name = topology.name;
-        if table.has(name) {
-            continue;
+    loop {
+        while running.len() < at_once
+            && let Some(topology) = left.pop()
+        {
+            let history = options.history.as_ref().map(|folder| folder.join(format!("{}.jsonl", topology.name)));
+            let run = topology.run(TopologyOptions { history, ..options.clone() });
+            running.spawn(async move { (topology, run.await) });
         }
-        let history = folder.map(|folder| folder.join(format!("{name}.jsonl")));
-        let options = TopologyOptions { program: &program, time, seed, history: history.as_deref() };
-        let outcome = match topology.run(&options).await {
+        let Some(ended) = running.join_next().await else { break };
+        let (topology, outcome) = ended?;
+        let name = topology.name;
+        let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(error) => {
                 eprintln!("{name}: not measured: {error}");
@@ -126,9 +175,9 @@ async fn run(
                 continue;
             }
         };
-        table.add(name, time, &outcome)?;
-        let violations = &outcome.report.violations;
+        table.add(name, options.time, &outcome)?;
         is_broken |= topology.is_broken_by(&outcome.report);
+        let violations = &outcome.report.violations;
         print_violations(name, violations);
         // These show which node took the writes that are missing.
         let of_leaders = outcome.notes.iter().filter(|note| note.what.starts_with("leader"));

@@ -1,9 +1,9 @@
 //! Checks everything that a run observed.
 
+mod by_key;
 mod counts;
 mod feed;
 mod isolation;
-mod refusals;
 
 use std::fmt;
 
@@ -19,9 +19,14 @@ pub struct Report {
     pub refused: usize,
     /// How many transactions have an unknown outcome.
     pub unknown: usize,
+    /// How many writes were refused because of a key that nobody had written.
+    pub false_refusals: usize,
+    /// How many writes were accepted although one of their keys had been written.
+    pub false_acceptances: usize,
     /// The violations, in words.
     pub violations: Vec<String>,
-    /// How many of the violations are wrong writes: lost, doubled, stored in part, or stored although they were refused.
+    /// How many of the violations are wrong writes: lost, doubled, stored in part, stored although they were
+    /// refused, or accepted although one of their keys had been written.
     pub wrong_writes: usize,
 }
 
@@ -32,14 +37,18 @@ pub fn check(observed: &Observed) -> Report {
     let mut violations = observed.wrong.clone();
     violations.extend(isolation::violations(&observed.entries));
     let of_writes = counts::violations(&observed.entries);
-    let wrong_writes = of_writes.len();
-    violations.extend(of_writes);
+    let accepted = by_key::false_acceptances(&observed.entries);
+    let refused = by_key::false_refusals(&observed.refusals, &observed.entries);
+    let (false_acceptances, false_refusals) = (accepted.len(), refused.len());
+    let wrong_writes = of_writes.len() + false_acceptances;
     violations.extend(observed.feed.iter().flat_map(|feed| feed::violations(feed, &observed.committed)));
-    violations.extend(refusals::violations(&observed.refusals, &observed.entries));
+    violations.extend(of_writes.into_iter().chain(accepted).chain(refused));
     Report {
         committed: count(EntryKind::Ok),
         refused: count(EntryKind::Fail),
         unknown: count(EntryKind::Info),
+        false_refusals,
+        false_acceptances,
         violations,
         wrong_writes,
     }
@@ -47,7 +56,7 @@ pub fn check(observed: &Observed) -> Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { committed, refused, unknown, violations, wrong_writes: _ } = self;
+        let Self { committed, refused, unknown, violations, .. } = self;
         write!(f, "{committed} committed, {refused} refused, {unknown} unknown, {} violations", violations.len())
     }
 }

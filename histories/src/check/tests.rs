@@ -196,7 +196,7 @@ async fn a_refusal_without_a_reason_and_a_write_that_should_have_been_refused_ar
     let mut planted = observed().await;
     let (list, elements) = longest(&planted);
     planted.refusals.push(RefusedWrite { read: vec![(list.clone(), elements.clone())], at: planted.entries.len() });
-    assert_eq!(refusals::violations(&planted.refusals, &planted.entries).len(), 1);
+    assert_eq!(by_key::false_refusals(&planted.refusals, &planted.entries).len(), 1);
     // A writer read the list before its last element was appended and wrote afterwards, and was not refused.
     let process = 1_000_000;
     let read = |elements| TransactionStep::Read { list: list.clone(), elements };
@@ -208,4 +208,17 @@ async fn a_refusal_without_a_reason_and_a_write_that_should_have_been_refused_ar
     push(EntryKind::Invoke, vec![read(None), append.clone()]);
     push(EntryKind::Ok, vec![read(Some(elements[..elements.len() - 1].to_vec())), append]);
     assert!(!isolation::violations(&planted.entries).is_empty());
+    // The same with the list that the writer read.
+    assert_eq!(by_key::false_acceptances(&planted.entries), [""; 0]);
+    let element = 1_000_000;
+    let append = TransactionStep::Append { list: list.clone(), element };
+    let after = [&elements[..], &[element]].concat();
+    let mut push = |kind, value| {
+        let (index, time) = (planted.entries.len(), planted.entries.last().unwrap().time + 1);
+        planted.entries.push(HistoryEntry { index, kind, process, time, f: "txn", value });
+    };
+    push(EntryKind::Invoke, vec![read(None), append.clone()]);
+    push(EntryKind::Ok, vec![read(Some(elements[..elements.len() - 1].to_vec())), append, read(Some(after))]);
+    let report = check(&planted);
+    assert!(report.false_refusals == 1 && report.false_acceptances == 1 && report.wrong_writes > 0, "{report:?}");
 }

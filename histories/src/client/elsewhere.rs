@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use scratchbook::SessionKey;
 
-use super::{CallFailure, CommittedEvent, EventAppend, FeedPart, HistoryClient, Lists, StateView};
+use super::{CallFailure, CommittedEvent, CursorForm, EventAppend, FeedPart, HistoryClient, Lists, StateView};
 
 /// Writes by one client and reads by another. The feed is read by the client for writes, because only the server for
 /// writes promises a feed.
@@ -19,6 +19,10 @@ pub struct ReadElsewhere {
 
 #[async_trait]
 impl HistoryClient for ReadElsewhere {
+    fn cursor_form(&self) -> CursorForm {
+        self.writes.cursor_form()
+    }
+
     async fn create(&self, session: &SessionKey) -> Result<(), CallFailure> {
         self.writes.create(session).await
     }

@@ -3,14 +3,17 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use reqwest::header::{AUTHORIZATION, HeaderValue};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use scratchbook::SessionKey;
 use serde_json::{Map, Value, json};
 
 use super::{
-    CallFailure, CommittedEvent, EventAppend, FeedEvent, FeedPart, HistoryClient, Lists, SeenVersion, StateView,
-    lists_in,
+    CallFailure, CommittedEvent, CursorForm, EventAppend, FeedEvent, FeedPart, HistoryClient, Lists, SeenVersion,
+    StateView, lists_in,
 };
+
+use crate::faults::FaultError;
 
 /// How long a call may take before its outcome counts as unknown.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -23,16 +26,19 @@ pub struct HttpClient {
 }
 
 impl HttpClient {
-    /// Creates a client of the server at a base URL, such as `http://127.0.0.1:8000`.
+    /// Creates a client of the server at a base URL, such as `http://127.0.0.1:8000`. Each request carries the bearer
+    /// token, if there is one.
     ///
     /// # Errors
     ///
-    /// The system provides no sockets or random numbers.
-    pub fn new(base: impl Into<String>) -> Result<Self, reqwest::Error> {
+    /// The token has a character that a header cannot have, or the system provides no sockets or random numbers.
+    pub fn new(base: &str, token: Option<&str>) -> Result<Self, FaultError> {
         // reqwest needs a provider for TLS, even for URLs without TLS. An error means that there is a provider already.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder().timeout(PATIENCE).no_proxy().build()?;
-        Ok(Self { base: base.into(), client })
+        let token = token.map(|token| HeaderValue::try_from(format!("Bearer {token}"))).transpose()?;
+        let headers = token.into_iter().map(|token| (AUTHORIZATION, token)).collect();
+        let client = reqwest::Client::builder().timeout(PATIENCE).no_proxy().default_headers(headers).build()?;
+        Ok(Self { base: base.trim_end_matches('/').to_owned(), client })
     }
 
     fn at(&self, method: Method, session: &SessionKey, rest: &str) -> RequestBuilder {
@@ -54,6 +60,10 @@ impl HttpClient {
 
 #[async_trait]
 impl HistoryClient for HttpClient {
+    fn cursor_form(&self) -> CursorForm {
+        CursorForm::Http
+    }
+
     async fn create(&self, session: &SessionKey) -> Result<(), CallFailure> {
         let request = self.at(Method::POST, session, "").json(&json!({"id": session.session_id()}));
         match request.send().await {

@@ -8,8 +8,8 @@ use scratchbook::{
 };
 
 use super::{
-    CallFailure, CommittedEvent, EventAppend, FeedEvent, FeedPart, HistoryClient, Lists, SeenVersion, StateView,
-    lists_in,
+    CallFailure, CommittedEvent, CursorForm, EventAppend, FeedEvent, FeedPart, HistoryClient, Lists, SeenVersion,
+    StateView, lists_in,
 };
 
 /// How many entries a page of the feed has.
@@ -31,6 +31,10 @@ impl LibraryClient {
 
 #[async_trait]
 impl HistoryClient for LibraryClient {
+    fn cursor_form(&self) -> CursorForm {
+        CursorForm::Library
+    }
+
     async fn create(&self, session: &SessionKey) -> Result<(), CallFailure> {
         let config = CreateSessionConfig::default().with_session_id(session.session_id());
         match self.store.sessions.create_session(session.app_name(), session.user_id(), config).await {

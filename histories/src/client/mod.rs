@@ -5,6 +5,7 @@ mod http;
 mod library;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use async_trait::async_trait;
 use scratchbook::SessionKey;
@@ -93,9 +94,33 @@ pub enum CallFailure {
     Unknown(String),
 }
 
+impl fmt::Display for CallFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Conflict => f.write_str("refused, because a key was written meanwhile"),
+            Self::Refused(why) => write!(f, "refused: {why}"),
+            Self::NotDone(why) => write!(f, "not carried out: {why}"),
+            Self::Unknown(why) => write!(f, "no answer, or none that says what was done: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for CallFailure {}
+
+/// The form of a feed's cursors. A client can continue the feed of another client with the same form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CursorForm {
+    /// The library's form.
+    Library,
+    /// The form of `/v1`.
+    Http,
+}
+
 /// A client of one store or server.
 #[async_trait]
-pub trait HistoryClient: std::fmt::Debug + Send + Sync {
+pub trait HistoryClient: fmt::Debug + Send + Sync {
+    /// Returns the form of its cursors.
+    fn cursor_form(&self) -> CursorForm;
     /// Creates a session, unless it exists.
     async fn create(&self, session: &SessionKey) -> Result<(), CallFailure>;
     /// Appends an event.
