@@ -14,6 +14,10 @@ use crate::workload::List;
 /// How long a worker repeats an append with an unknown outcome, with the same event id.
 const RETRY: Duration = Duration::from_secs(5);
 
+/// How many transactions a worker runs in a second at most. The checks hold the whole history in memory, and a store in
+/// memory would make gigabytes of it. All workers begin a second together, so a limit does not keep them apart.
+const MOST_PER_SECOND: u32 = 40;
+
 /// Runs one transaction after the other.
 pub(crate) struct Worker {
     run: Arc<WorkerContext>,
@@ -35,7 +39,19 @@ impl Worker {
     }
 
     pub(crate) async fn work(mut self, end: Instant) {
-        while Instant::now() < end {
+        let (mut second, mut done) = (Duration::from_secs(1), 0);
+        loop {
+            let passed = self.run.recorder.begun().elapsed();
+            if passed >= second {
+                (second, done) = (Duration::from_secs(passed.as_secs() + 1), 0);
+            } else if done == MOST_PER_SECOND {
+                sleep(second - passed).await;
+                continue;
+            }
+            if Instant::now() >= end {
+                return;
+            }
+            done += 1;
             let sessions = self.run.workload.sessions();
             let session = sessions[self.random.usize(..sessions.len())].clone();
             match self.random.u8(..100) {

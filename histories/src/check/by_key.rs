@@ -10,23 +10,22 @@ use crate::history::{EntryKind, HistoryEntry, TransactionStep};
 /// Returns the writes that were refused although no other client had written their keys since the writers read them.
 pub(super) fn false_refusals(refusals: &[RefusedWrite], entries: &[HistoryEntry]) -> Vec<String> {
     let beginnings = beginnings(entries);
-    // When the append of each element began, even if its outcome is unknown.
-    let mut begun = HashMap::new();
+    // When the append of each element began, by its list, even if its outcome is unknown.
+    let mut begun = HashMap::<_, Vec<_>>::new();
     for (end, entry) in entries.iter().enumerate() {
         let Some(beginning) = beginnings[end].filter(|_| matches!(entry.kind, EntryKind::Ok | EntryKind::Info)) else {
             continue;
         };
         for step in &entry.value {
             if let TransactionStep::Append { list, element } = step {
-                begun.insert((list, *element), beginning);
+                begun.entry(list).or_default().push((*element, beginning));
             }
         }
     }
     let has_reason = |refusal: &&RefusedWrite| {
         refusal.read.iter().any(|(list, read)| {
-            begun
-                .iter()
-                .any(|((of, element), beginning)| *of == list && !read.contains(element) && *beginning < refusal.at)
+            let appends = begun.get(list).into_iter().flatten();
+            appends.into_iter().any(|(element, beginning)| *beginning < refusal.at && !read.contains(element))
         })
     };
     let without = refusals.iter().filter(|refusal| !has_reason(refusal));
