@@ -50,12 +50,14 @@ fn start(capacity: usize) -> (Arc<Batches<u64, u64>>, CommittedNumbers, oneshot:
 pub fn every_write_of_a_batch_gets_its_own_answer() {
     block_on(async {
         let (batches, committed, ended) = start(1);
-        let callers = [1, 2, 3, 4].map(|number| {
+        let callers = [1, 2, 3, 4].map(|number: u64| {
             let (batches, committed) = (Arc::clone(&batches), Arc::clone(&committed));
             spawn(async move {
+                // A batch has at most 4 MiB, so some of these fit into one batch, and some do not.
+                let bytes = usize::try_from(number).unwrap_or_default() << 20;
                 let written = match number {
-                    4 => perhaps_dropped(batches.write(number, 1)).await,
-                    _ => Some(batches.write(number, 1).await),
+                    4 => perhaps_dropped(batches.write(number, bytes)).await,
+                    _ => Some(batches.write(number, bytes).await),
                 };
                 let count = all(&committed).iter().filter(|one| **one == number).count();
                 match written {

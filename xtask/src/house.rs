@@ -36,7 +36,7 @@ pub(crate) fn check() -> Result<(), Stop> {
     }
 }
 
-fn tracked_files() -> Result<Vec<String>, Stop> {
+pub(crate) fn tracked_files() -> Result<Vec<String>, Stop> {
     let listed = program("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .output()

@@ -13,6 +13,7 @@
 //!   google-adk, packages from npm, and a browser; `package.rs`: the Python package.
 //! - `compare.rs`: the side-by-side benchmark.
 //! - `instructions.rs`: how many instructions calls execute.
+//! - `planted/`: errors planted in concurrent code, which its tests have to find.
 //! - `deploy.rs`: checks of `deploy/`; `dist.rs`: the shipped files; `versions.rs`: an older build beside this one.
 //! - `house.rs`, `circles.rs`, `documents.rs`, `prose.rs`, `release.rs`: rules that no other tool checks, as functions
 //!   of text.
@@ -32,6 +33,7 @@ mod instructions;
 mod node;
 mod package;
 mod packages;
+mod planted;
 mod prose;
 mod python;
 mod release;

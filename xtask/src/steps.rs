@@ -11,8 +11,8 @@ use crate::compare::Task;
 use crate::step::{Step, StepFn, Stop};
 use crate::suite::Tests;
 use crate::{
-    browser, deploy, dist, documents, features, house, instructions, node, package, packages, python, release, servers,
-    tools, versions, workspace,
+    browser, deploy, dist, documents, features, house, instructions, node, package, packages, planted, python, release,
+    servers, tools, versions, workspace,
 };
 
 /// Returns the steps of the project's test command.
@@ -142,6 +142,7 @@ pub(crate) fn full() -> Vec<Step> {
             "transactions on every store and cluster, with faults, are as strictly serializable as promised",
             histories,
         ),
+        Step::new("planted", "errors planted in concurrent code are found by its tests", planted::check),
         Step::new("numbers", "numbers stay numbers where serde_json carries them as text", arbitrary_precision),
         Step::new("fuzz", "each fuzz target for a minute", fuzz),
         Step::new("advisories", "no known flaw in a dependency", advisories),
