@@ -17,6 +17,9 @@ use crate::servers::until_started;
 /// How long a load balancer needs to notice that a node of a cluster is dead.
 const NOTICE: Duration = Duration::from_secs(1);
 
+/// How many times to check, [`NOTICE`] apart, whether a server has recovered from a full disk by itself.
+const RECOVERY_CHECKS: usize = 5;
+
 /// A database.
 #[derive(Debug)]
 pub enum Database {
@@ -28,6 +31,13 @@ pub enum Database {
     FileOnSmallDisk(SmallDisk),
     /// A PostgreSQL server.
     Postgres(Postgres),
+    /// A PostgreSQL server whose data is on a disk that can become full.
+    PostgresOnSmallDisk {
+        /// The disk. It is unmounted before the server removes its folder.
+        disk: SmallDisk,
+        /// The server.
+        server: Postgres,
+    },
     /// A PostgreSQL server with a standby that takes over.
     Standby(StandbyPair),
     /// A PostgreSQL server with a standby for reads.
@@ -36,6 +46,13 @@ pub enum Database {
     Patroni(Patroni),
     /// A MariaDB server.
     MariaDb(MariaDb),
+    /// A MariaDB server whose data is on a disk that can become full.
+    MariaDbOnSmallDisk {
+        /// The disk. It is unmounted before the server removes its folder.
+        disk: SmallDisk,
+        /// The server.
+        server: MariaDb,
+    },
     /// Three MariaDB servers in a Galera cluster.
     Galera {
         /// The nodes.
@@ -83,6 +100,18 @@ impl Database {
         Ok(Self::Postgres(Postgres::start(&PostgresOptions::default())?))
     }
 
+    /// Starts a server that needs space on the disk for each part of its log: it neither writes zeros to new files of the
+    /// log nor uses old ones again.
+    pub(crate) fn postgres_on_small_disk() -> Result<Self, FaultError> {
+        let options =
+            PostgresOptions::default().with_setting("wal_init_zero", "off").with_setting("wal_recycle", "off");
+        let server = Postgres::start(&options)?;
+        server.stop()?;
+        let disk = SmallDisk::under(&server.folder().join("data"))?;
+        server.restart()?;
+        Ok(Self::PostgresOnSmallDisk { disk, server })
+    }
+
     pub(crate) fn standby(replication: Replication) -> Result<Self, FaultError> {
         Ok(Self::Standby(StandbyPair::start_with(replication)?))
     }
@@ -97,6 +126,14 @@ impl Database {
 
     pub(crate) fn mariadb() -> Result<Self, FaultError> {
         Ok(Self::MariaDb(MariaDb::start(&MariaDbOptions::default())?))
+    }
+
+    pub(crate) fn mariadb_on_small_disk() -> Result<Self, FaultError> {
+        let server = MariaDb::start(&MariaDbOptions::default())?;
+        server.stop()?;
+        let disk = SmallDisk::under(&server.folder().join("data"))?;
+        server.restart()?;
+        Ok(Self::MariaDbOnSmallDisk { disk, server })
     }
 
     pub(crate) fn galera(is_written_everywhere: bool) -> Result<Self, FaultError> {
@@ -117,12 +154,12 @@ impl Database {
             Self::File(_) | Self::FileOnSmallDisk(_) => {
                 format!("sqlite://{}", self.path().unwrap_or(Path::new("")).join("sessions.db").display())
             }
-            Self::Postgres(server) => server.uri(),
+            Self::Postgres(server) | Self::PostgresOnSmallDisk { server, .. } => server.uri(),
             Self::Standby(pair) => pair.primary().uri(),
             Self::ReadStandby(pair) if process == 0 => pair.standby().uri(),
             Self::ReadStandby(pair) => pair.primary().uri(),
             Self::Patroni(cluster) => cluster.uri(),
-            Self::MariaDb(server) => server.uri(),
+            Self::MariaDb(server) | Self::MariaDbOnSmallDisk { server, .. } => server.uri(),
             Self::Galera { cluster, .. } => cluster.nodes()[self.node(process)].uri(),
         }
     }
@@ -132,11 +169,11 @@ impl Database {
     pub(crate) fn port(&self, process: usize) -> Option<u16> {
         match self {
             Self::Memory | Self::File(_) | Self::FileOnSmallDisk(_) | Self::Patroni(_) => None,
-            Self::Postgres(server) => Some(server.port()),
+            Self::Postgres(server) | Self::PostgresOnSmallDisk { server, .. } => Some(server.port()),
             Self::Standby(pair) => Some(pair.primary().port()),
             Self::ReadStandby(pair) if process == 0 => Some(pair.standby().port()),
             Self::ReadStandby(pair) => Some(pair.primary().port()),
-            Self::MariaDb(server) => Some(server.port()),
+            Self::MariaDb(server) | Self::MariaDbOnSmallDisk { server, .. } => Some(server.port()),
             Self::Galera { cluster, .. } => Some(cluster.nodes()[self.node(process)].port()),
         }
     }
@@ -149,12 +186,16 @@ impl Database {
     /// Kills the database server and starts it again, if there is only one server. Does nothing otherwise.
     pub(crate) fn kill(&self) -> Result<(), FaultError> {
         match self {
-            Self::Postgres(server) => Ok(server.kill().and_then(|()| until_started(|| server.restart()))?),
+            Self::Postgres(server) | Self::PostgresOnSmallDisk { server, .. } => {
+                Ok(server.kill().and_then(|()| until_started(|| server.restart()))?)
+            }
             Self::ReadStandby(pair) => {
                 let server = pair.primary();
                 Ok(server.kill().and_then(|()| until_started(|| server.restart()))?)
             }
-            Self::MariaDb(server) => Ok(server.kill().and_then(|()| until_started(|| server.restart()))?),
+            Self::MariaDb(server) | Self::MariaDbOnSmallDisk { server, .. } => {
+                Ok(server.kill().and_then(|()| until_started(|| server.restart()))?)
+            }
             _ => Ok(()),
         }
     }
@@ -241,12 +282,35 @@ impl Database {
         Some(cluster.version())
     }
 
-    /// Fills the disk for some time. Does nothing without a disk of its own.
+    /// Returns the disk that can become full; `None` if the database is on another one.
+    pub(crate) fn disk(&self) -> Option<&SmallDisk> {
+        match self {
+            Self::FileOnSmallDisk(disk)
+            | Self::PostgresOnSmallDisk { disk, .. }
+            | Self::MariaDbOnSmallDisk { disk, .. } => Some(disk),
+            _ => None,
+        }
+    }
+
+    /// Fills the disk for some time, and then starts a database server that has ended because of it. Does nothing without
+    /// a disk of its own.
     pub(crate) fn fill_disk(&self, time: Duration) -> Result<(), FaultError> {
-        let Self::FileOnSmallDisk(disk) = self else { return Ok(()) };
+        let Some(disk) = self.disk() else { return Ok(()) };
         disk.fill()?;
         sleep(time);
-        disk.empty()
+        disk.empty()?;
+        let is_up = || match self {
+            Self::PostgresOnSmallDisk { server, .. } => server.ask("SELECT 1").is_ok(),
+            Self::MariaDbOnSmallDisk { server, .. } => server.ask("SELECT 1").is_ok(),
+            _ => true,
+        };
+        for _ in 0..RECOVERY_CHECKS {
+            if is_up() {
+                return Ok(());
+            }
+            sleep(NOTICE);
+        }
+        self.kill()
     }
 
     fn path(&self) -> Option<&Path> {

@@ -1,6 +1,7 @@
 //! A disk that can become full: a file system in memory, whose size can be changed while it is used.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::fs::statvfs;
@@ -14,7 +15,9 @@ const SIZE: u64 = 4 << 30;
 /// A disk that can become full.
 #[derive(Debug)]
 pub struct SmallDisk {
-    folder: TempDir,
+    path: PathBuf,
+    /// The temporary folder, if the disk has one.
+    _folder: Option<TempDir>,
 }
 
 impl SmallDisk {
@@ -26,13 +29,30 @@ impl SmallDisk {
     pub fn mount() -> Result<Self, FaultError> {
         let folder = tempfile::tempdir()?;
         mount(&format!("size={SIZE}"), folder.path())?;
-        Ok(Self { folder })
+        Ok(Self { path: folder.path().to_owned(), _folder: Some(folder) })
+    }
+
+    /// Moves a folder to a disk of its own, which is mounted in its place. Nothing may use the folder meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// The user is not allowed to mount file systems, or the folder cannot be copied.
+    pub fn under(folder: &Path) -> Result<Self, FaultError> {
+        let old = folder.with_extension("old");
+        fs::rename(folder, &old)?;
+        fs::create_dir(folder)?;
+        mount(&format!("size={SIZE}"), folder)?;
+        let disk = Self { path: folder.to_owned(), _folder: None };
+        // This also copies who owns the folder.
+        succeed(Command::new("cp").arg("--archive").arg(old.join(".")).arg(folder))?;
+        fs::remove_dir_all(&old)?;
+        Ok(disk)
     }
 
     /// Returns the folder on which the disk is mounted.
     #[must_use]
     pub fn path(&self) -> &Path {
-        self.folder.path()
+        &self.path
     }
 
     /// Makes the disk as small as its content, so that nothing more can be written.
@@ -71,7 +91,10 @@ impl Drop for SmallDisk {
 
 fn mount(options: &str, folder: &Path) -> Result<(), FaultError> {
     let mut command = Command::new("mount");
-    command.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(folder);
+    succeed(command.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(folder))
+}
+
+fn succeed(command: &mut Command) -> Result<(), FaultError> {
     let output = command.output()?;
     if output.status.success() {
         return Ok(());

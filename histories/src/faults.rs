@@ -128,7 +128,14 @@ const FAULTS: [Fault; 14] = [
     Fault {
         name: "database killed",
         is_possible: |parts| {
-            matches!(parts.database, Database::Postgres(_) | Database::ReadStandby(_) | Database::MariaDb(_))
+            matches!(
+                parts.database,
+                Database::Postgres(_)
+                    | Database::PostgresOnSmallDisk { .. }
+                    | Database::ReadStandby(_)
+                    | Database::MariaDb(_)
+                    | Database::MariaDbOnSmallDisk { .. }
+            )
         },
         make: |parts, _| parts.database.kill().map(|()| true),
     },
@@ -164,7 +171,7 @@ const FAULTS: [Fault; 14] = [
     },
     Fault {
         name: "disk full",
-        is_possible: |parts| matches!(parts.database, Database::FileOnSmallDisk(_)),
+        is_possible: |parts| parts.database.disk().is_some(),
         make: |parts, random| parts.database.fill_disk(some_time(random)).map(|()| true),
     },
 ];

@@ -70,12 +70,13 @@ pub struct TopologyOptions {
 
 impl Topology {
     /// All topologies.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::promised("memory", 0, || Ok(Database::Memory)).short(),
         Self::promised("sqlite", 1, Database::file).short(),
         Self::promised("sqlite-4", 4, Database::file).short(),
         Self::promised("sqlite-4-full-disk", 4, Database::file_on_small_disk),
         Self::promised("postgres-3", 3, Database::postgres).short(),
+        Self::promised("postgres-3-full-disk", 3, Database::postgres_on_small_disk),
         Self::promised("postgres-3-sync-standby", 3, || Database::standby(Replication::Synchronous)),
         Self::not_promised("postgres-3-async-standby", 3, || Database::standby(Replication::Asynchronous)),
         Self::promised("postgres-3-reads-sync-standby", 3, || Database::read_standby(Replication::Synchronous))
@@ -85,6 +86,7 @@ impl Topology {
         Self::not_promised("postgres-3-patroni", 3, || Database::patroni(Replication::Asynchronous)),
         Self::promised("postgres-3-patroni-sync", 3, || Database::patroni(Replication::Synchronous)).only_writes(),
         Self::promised("mariadb-3", 3, Database::mariadb).short(),
+        Self::promised("mariadb-3-full-disk", 3, Database::mariadb_on_small_disk),
         Self::not_promised("galera-writes-one-node", 3, || Database::galera(false)),
         Self::not_promised("galera-writes-three-nodes", 3, || Database::galera(true)),
         Self::not_promised("galera-writes-three-nodes-strict", 3, Database::strict_galera),
