@@ -10,7 +10,7 @@ use crate::command::{cargo, program, root, run};
 use crate::servers;
 use crate::step::Stop;
 use crate::steps::built;
-use crate::{node, python};
+use crate::{node, package, python};
 
 /// The folder of the peers, which are systems that are measured beside ours.
 const PEERS: &str = "benches/peers";
@@ -139,6 +139,9 @@ impl Peer {
 
     /// Returns the command of the peer's runner, and the folder in which it is started.
     fn prepared(&self) -> Result<(Vec<String>, PathBuf), Stop> {
+        if let Some(other) = self.description["of"].as_str() {
+            return self.as_other(other);
+        }
         let words = self.description["run"].as_array().into_iter().flatten();
         let mut run: Vec<String> = words.filter_map(|word| word.as_str().map(str::to_owned)).collect();
         let name = self.folder.file_name().unwrap_or_default();
@@ -160,6 +163,14 @@ impl Peer {
             *first = place.join("release").join(&*first).display().to_string();
         }
         Ok((run, self.folder.clone()))
+    }
+
+    /// Returns the command of another peer's runner, with our Python package on its path.
+    fn as_other(&self, name: &str) -> Result<(Vec<String>, PathBuf), Stop> {
+        let other = Self::read(&self.folder.with_file_name(name))?;
+        let (run, folder) = other.prepared()?;
+        let path = format!("PYTHONPATH={}", package::optimized()?.display());
+        Ok((["env".to_owned(), path].into_iter().chain(run).collect(), folder))
     }
 }
 

@@ -198,10 +198,16 @@ pub(crate) fn remapped(folders: &[(String, &str)]) -> String {
     flags.collect::<Vec<_>>().join(" ")
 }
 
-/// Compares the package with google-adk's services in benchmarks.
-pub(crate) fn bench() -> Result<(), Stop> {
+/// Builds the package optimized, and returns the folder with its files.
+pub(crate) fn optimized() -> Result<PathBuf, Stop> {
     python::install()?;
     install("bench")?;
+    Ok(site())
+}
+
+/// Compares the package with google-adk's services in benchmarks.
+pub(crate) fn bench() -> Result<(), Stop> {
+    optimized()?;
     run(&mut of_package(&["bindings/python/benches/beside_adk.py"]))
 }
 

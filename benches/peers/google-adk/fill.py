@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from itertools import islice
 from typing import Any
 
+import asyncpg
 from google.adk.events.event import Event
 from google.adk.sessions.database_session_service import DatabaseSessionService
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
@@ -46,6 +47,9 @@ async def fill_events(opened: Opened, session: Session, events: Iterator[Event],
         elif isinstance(service, DatabaseSessionService):
             row = service._get_schema_classes().StorageEvent
             await add(service, [row.from_event(session, event) for event in group])
+        elif opened.package == "scratchbook":
+            for event in group:
+                await service.append_event(session, event)
         else:
             whose = (session.app_name, session.user_id, session.id)
             write(
@@ -64,7 +68,7 @@ async def fill_sessions(opened: Opened, app: str, users: list[str], preparation:
     await service.create_session(app_name=app, user_id=users[0], state=dict(CREATED))
     for group in groups(iter(users[1:]), preparation):
         now = time.time()
-        if isinstance(service, InMemorySessionService):
+        if isinstance(service, InMemorySessionService) or opened.package == "scratchbook":
             for user in group:
                 await service.create_session(app_name=app, user_id=user, state=dict(CREATED))
         elif isinstance(service, DatabaseSessionService):
@@ -98,6 +102,12 @@ async def disk(opened: Opened) -> int:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         database.close()
         return opened.file.stat().st_size
+    if opened.package == "scratchbook":
+        connection = await asyncpg.connect(opened.uri)
+        try:
+            return await connection.fetchval("SELECT pg_database_size(current_database())")
+        finally:
+            await connection.close()
     assert isinstance(opened.service, DatabaseSessionService)
     async with opened.service.db_engine.connect() as connection:
         return (await connection.execute(text("SELECT pg_database_size(current_database())"))).scalar_one()

@@ -1,4 +1,4 @@
-"""A runner of google-adk: `runner.py memory|sqlite|sqlite-database|postgres LOCATION`."""
+"""A runner of google-adk, with its own services or scratchbook's: `runner.py STORE LOCATION`."""
 
 from __future__ import annotations
 
@@ -24,11 +24,17 @@ async def main() -> None:
     about = {
         "system": "google-adk",
         "service": type(one.service).__name__,
-        "version": version("google-adk"),
+        "version": version(one.package),
         "store": one.store,
         "configuration": one.configuration,
     }
-    await serve(about, Workloads(GoogleAdk(one)).by_name() | http_workloads(one))
+    workloads = Workloads(GoogleAdk(one)).by_name()
+    if one.package == "google-adk":
+        workloads |= http_workloads(one)
+    else:
+        # Its server is measured without Python.
+        about |= {"system": "scratchbook for Python", "service": None}
+    await serve(about, workloads)
 
 
 if __name__ == "__main__":

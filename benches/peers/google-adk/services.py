@@ -23,10 +23,15 @@ class Opened:
     uri: str
     """What `adk api_server` gets for the same store."""
     file: Path | None = None
+    package: str = "google-adk"
+    """The package with the service."""
 
 
 def opened(store: str, location: str) -> Opened:
-    """Opens the service of a store: `memory`, `sqlite`, `sqlite-database` or `postgres`."""
+    """Opens the service of a store: `memory`, `sqlite`, `sqlite-database` or `postgres`, or scratchbook's service, with
+    `scratchbook-` before the store."""
+    if store.startswith("scratchbook-"):
+        return scratchbook(store.removeprefix("scratchbook-"), location)
     if store == "memory":
         return Opened(InMemorySessionService(), "memory", "as it comes, uvloop", "memory://")
     if store == "postgres":
@@ -45,6 +50,20 @@ def opened(store: str, location: str) -> Opened:
         words = "aiosqlite, one held connection, the file in WAL mode, synchronous=FULL as it comes, uvloop"
         return Opened(service, "sqlite", words, url, file)
     raise SystemExit(f"the store '{store}' is not one of memory, sqlite, sqlite-database, postgres")
+
+
+def scratchbook(store: str, location: str) -> Opened:
+    """Opens the service of scratchbook's Python package. The harness has put the package on the path."""
+    from scratchbook.adk import ScratchbookSessionService
+
+    file, uri = None, location
+    if store == "memory":
+        uri = "memory:"
+    elif store == "sqlite":
+        file = Path(location).resolve() / "sessions.db"
+        uri = f"sqlite:///{file}"
+    service = ScratchbookSessionService(uri)
+    return Opened(service, store, "as it comes, with google-adk's Runner; uvloop", uri, file, "scratchbook")
 
 
 def with_wal(file: Path) -> None:

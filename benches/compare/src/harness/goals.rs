@@ -1,10 +1,12 @@
 //! The goals of the comparison, and which of them are met.
 
 use crate::summary::{CellKey, CellOutcome, Summary};
-use crate::systems::SystemId;
+use crate::systems::{FOR_PYTHON, SystemId};
 
 /// A goal: on this store, scratchbook should run this workload `times` times as fast as another system.
 struct Goal {
+    /// The name of ours: scratchbook, or its Python package.
+    ours: &'static str,
     store: &'static str,
     cell: (&'static str, u64, usize),
     what: &'static str,
@@ -20,14 +22,22 @@ const fn goal(
     other: (&'static str, Option<&'static str>),
     times: f64,
 ) -> Goal {
-    Goal { store, cell, what, other, times }
+    Goal { ours: OURS, store, cell, what, other, times }
 }
 
+impl Goal {
+    const fn for_python(self) -> Self {
+        Self { ours: FOR_PYTHON, ..self }
+    }
+}
+
+const OURS: &str = "scratchbook";
 const ADK: (&str, Option<&str>) = ("google-adk", None);
 const ADK_DATABASE: (&str, Option<&str>) = ("google-adk", Some("DatabaseSessionService"));
+const ADK_FILE: (&str, Option<&str>) = ("google-adk", Some("SqliteSessionService"));
 const RUST: (&str, Option<&str>) = ("adk-session", None);
 
-const GOALS: [Goal; 32] = [
+const GOALS: [Goal; 34] = [
     goal("sqlite", ("append", 10, 1), "append", ("limit", Some("rusqlite")), 0.85),
     goal("sqlite", ("append", 10, 64), "append, 64 tasks", ("limit", Some("rusqlite")), 0.75),
     goal("postgres", ("append", 10, 64), "append, 64 tasks", ("limit", Some("UNNEST")), 0.75),
@@ -60,6 +70,8 @@ const GOALS: [Goal; 32] = [
     goal("sqlite", ("http_get", 10, 16), "HTTP get, 16 connections", ADK, 70.0),
     goal("sqlite", ("http_patch", 10, 16), "HTTP PATCH, 16 connections", ADK, 40.0),
     goal("sqlite", ("list", 10_000, 1), "list a user's sessions", ADK, 5.0),
+    goal("sqlite", ("append", 10, 1), "append from Python", ADK_FILE, 5.0).for_python(),
+    goal("sqlite", ("append", 10, 16), "append from Python, 16 tasks", ADK_FILE, 25.0).for_python(),
 ];
 
 /// The maximum time of 99 of 100 requests over 16 connections, in milliseconds.
@@ -78,7 +90,7 @@ pub(crate) struct Standing {
 pub(crate) fn standings(summary: &Summary) -> Vec<Standing> {
     let mut standings: Vec<_> = GOALS.iter().filter_map(|goal| goal.standing(summary)).collect();
     for workload in ["http_create", "http_get", "http_patch"] {
-        let outcome = ours(summary, "sqlite", &key((workload, 10, 16)));
+        let outcome = outcome_of(summary, OURS, "sqlite", &key((workload, 10, 16)));
         if let Some(p99) = outcome.and_then(|outcome| outcome.latencies).map(|it| it.p99 / 1e3) {
             standings.push(Standing {
                 what: format!("{}, 16 connections, p99", workload.replace("http_", "HTTP ")),
@@ -98,7 +110,8 @@ fn mistakes(summary: &Summary) -> Option<Standing> {
     let cells = summary.cells();
     let outcomes: Vec<_> = ["memory", "sqlite", "postgres"]
         .into_iter()
-        .flat_map(|store| cells.iter().filter_map(move |key| ours(summary, store, key)))
+        .flat_map(|store| [OURS, FOR_PYTHON].map(|name| (store, name)))
+        .flat_map(|(store, name)| cells.iter().filter_map(move |key| outcome_of(summary, name, store, key)))
         .collect();
     if outcomes.is_empty() {
         return None;
@@ -117,7 +130,7 @@ fn mistakes(summary: &Summary) -> Option<Standing> {
 impl Goal {
     fn standing(&self, summary: &Summary) -> Option<Standing> {
         let key = key(self.cell);
-        let ours = ours(summary, self.store, &key)?;
+        let ours = outcome_of(summary, self.ours, self.store, &key)?;
         // The other system's fastest service counts.
         let others = summary.systems(self.store).into_iter().filter(|id| {
             id.system == self.other.0 && self.other.1.is_none_or(|service| id.service.as_deref() == Some(service))
@@ -135,8 +148,8 @@ impl Goal {
     }
 }
 
-fn ours<'a>(summary: &'a Summary, store: &str, key: &CellKey) -> Option<&'a CellOutcome> {
-    summary.measured(&SystemId::new("scratchbook", None, store), key)
+fn outcome_of<'a>(summary: &'a Summary, name: &str, store: &str, key: &CellKey) -> Option<&'a CellOutcome> {
+    summary.measured(&SystemId::new(name, None, store), key)
 }
 
 fn key((workload, size, tasks): (&str, u64, usize)) -> CellKey {

@@ -8,7 +8,7 @@ use scratchbook_compare::statistics::{median, slope, spread};
 use crate::machine::Machine;
 use crate::markdown::thousands;
 use crate::results::{ResultLine, ResultRow};
-use crate::systems::SystemId;
+use crate::systems::{FOR_PYTHON, SystemId};
 
 /// A cell by its names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,13 +79,14 @@ impl Summary {
         summary
     }
 
-    /// Returns the systems on a store: scratchbook, then the others, then the limit.
+    /// Returns the systems on a store: scratchbook, then its Python package, then the others, then the limit.
     pub(crate) fn systems(&self, store: &str) -> Vec<&SystemId> {
         let mut systems: Vec<_> = self.outcomes.keys().filter(|id| id.store == store).collect();
         let place = |id: &SystemId| match id.system.as_str() {
             "scratchbook" => 0,
-            "limit" => 2,
-            _ => 1,
+            FOR_PYTHON => 1,
+            "limit" => 3,
+            _ => 2,
         };
         systems.sort_by_key(|id| place(id));
         systems

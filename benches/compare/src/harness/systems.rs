@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 
+/// The name of scratchbook's Python package among the systems. Its folder in `benches/peers` has the same name.
+pub(crate) const FOR_PYTHON: &str = "scratchbook for Python";
+
 /// A system on a store, and how its runner is started.
 #[derive(Clone, Debug)]
 pub(crate) struct System {
