@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -64,6 +65,20 @@ impl Task {
     }
 }
 
+/// What it takes to build or install a system.
+fn setup_cost(bytes: u64, from_nothing: bool, begun: Instant) -> Value {
+    json!({"bytes": bytes, "seconds": from_nothing.then(|| begun.elapsed().as_secs_f64())})
+}
+
+/// Returns the bytes of a file, or of all files in a folder.
+fn bytes_in(path: &Path) -> u64 {
+    let Ok(meta) = fs::symlink_metadata(path) else { return 0 };
+    if !meta.is_dir() {
+        return meta.len();
+    }
+    fs::read_dir(path).into_iter().flatten().flatten().map(|entry| bytes_in(&entry.path())).sum()
+}
+
 /// Builds the harness, its runner and the command, and returns a call of the harness.
 fn built_harness() -> Result<Command, Stop> {
     let packages = ["-p", "scratchbook-compare", "-p", "scratchbook-cli", "--features", "scratchbook-cli/full"];
@@ -76,9 +91,14 @@ fn measure(words: &[String]) -> Result<(), Stop> {
     if let Err(Stop::Failed(why) | Stop::LeftOut(why)) = servers::install() {
         println!("{why}");
     }
+    let command = built(&PROFILE).join(format!("scratchbook{}", std::env::consts::EXE_SUFFIX));
+    let (is_new, begun) = (!command.exists(), Instant::now());
     let mut harness = built_harness()?;
+    let setup = setup_cost(bytes_in(&command), is_new, begun);
+    let mut systems = vec![json!({"system": "scratchbook", "setup": setup})];
+    systems.extend(set_up_peers(words)?);
     let peers = root().join(WORK).join("peers.json");
-    write(&peers, &Value::Array(set_up_peers(words)?).to_string())?;
+    write(&peers, &Value::Array(systems).to_string())?;
     let is_quick = words.iter().any(|word| word == "--quick");
     let results = format!("{WORK}/{}.jsonl", if is_quick { "quick" } else { "results" });
     harness.args(["run", "--results", &results, "--work", &format!("{WORK}/work"), "--peers"]).arg(peers);
@@ -115,6 +135,16 @@ struct Peer {
     folder: PathBuf,
 }
 
+/// A peer that can be started.
+struct Prepared {
+    /// The command of its runner.
+    run: Vec<String>,
+    /// The folder in which the runner is started.
+    folder: PathBuf,
+    /// The file or folder whose size counts.
+    installed: PathBuf,
+}
+
 impl Peer {
     fn read(folder: &Path) -> Result<Self, Stop> {
         let path = folder.join(PEER);
@@ -129,23 +159,32 @@ impl Peer {
 
     /// Installs or builds the peer. A peer that cannot be set up does not end the run.
     fn set_up(&self) -> Value {
+        let (is_new, begun) = (!self.place().exists(), Instant::now());
         match self.prepared() {
-            Ok((run, folder)) => {
-                json!({"system": self.system, "run": run, "folder": folder, "stores": self.description["stores"]})
+            Ok(Prepared { run, folder, installed }) => {
+                let (stores, setup) = (&self.description["stores"], setup_cost(bytes_in(&installed), is_new, begun));
+                json!({"system": self.system, "run": run, "folder": folder, "stores": stores, "setup": setup})
             }
             Err(Stop::Failed(why) | Stop::LeftOut(why)) => json!({"system": self.system, "unavailable": why}),
         }
     }
 
-    /// Returns the command of the peer's runner, and the folder in which it is started.
-    fn prepared(&self) -> Result<(Vec<String>, PathBuf), Stop> {
+    /// Returns the folder that the peer is installed in.
+    fn place(&self) -> PathBuf {
+        match self.description["of"].as_str() {
+            Some(_) => package::site(),
+            None => root().join(WORK).join(self.folder.file_name().unwrap_or_default()),
+        }
+    }
+
+    fn prepared(&self) -> Result<Prepared, Stop> {
         if let Some(other) = self.description["of"].as_str() {
             return self.as_other(other);
         }
         let words = self.description["run"].as_array().into_iter().flatten();
         let mut run: Vec<String> = words.filter_map(|word| word.as_str().map(str::to_owned)).collect();
-        let name = self.folder.file_name().unwrap_or_default();
-        let place = root().join(WORK).join(name);
+        let place = self.place();
+        let (mut folder, mut installed) = (self.folder.clone(), place.clone());
         let first = run.first_mut().ok_or_else(|| Stop::Failed(format!("{PEER} of {} has no run", self.system)))?;
         if self.folder.join("requirements.txt").is_file() {
             let requirements = read(&self.folder.join("requirements.txt"))?;
@@ -153,24 +192,27 @@ impl Peer {
         } else if self.folder.join("package-lock.json").is_file() {
             let with_scripts = self.description["scripts"].as_bool().unwrap_or_default();
             node::install_copy(&self.folder, &place, with_scripts)?;
-            return Ok((run, place));
+            folder = place;
         } else if self.folder.join("Cargo.toml").is_file() {
             let manifest = self.folder.join("Cargo.toml");
             let mut build = cargo(&["build", "--release", "--quiet", "--manifest-path"]);
             // A peer is not part of the workspace, and not checked by clippy.
             build.arg(manifest).arg("--target-dir").arg(&place).env_remove("RUSTC_WORKSPACE_WRAPPER");
             crate::command::run(&mut build)?;
-            *first = place.join("release").join(&*first).display().to_string();
+            installed = place.join("release").join(&*first);
+            *first = installed.display().to_string();
         }
-        Ok((run, self.folder.clone()))
+        Ok(Prepared { run, folder, installed })
     }
 
     /// Returns the command of another peer's runner, with our Python package on its path.
-    fn as_other(&self, name: &str) -> Result<(Vec<String>, PathBuf), Stop> {
+    fn as_other(&self, name: &str) -> Result<Prepared, Stop> {
         let other = Self::read(&self.folder.with_file_name(name))?;
-        let (run, folder) = other.prepared()?;
-        let path = format!("PYTHONPATH={}", package::optimized()?.display());
-        Ok((["env".to_owned(), path].into_iter().chain(run).collect(), folder))
+        package::optimize()?;
+        let Prepared { run, folder, .. } = other.prepared()?;
+        let path = format!("PYTHONPATH={}", package::site().display());
+        let run = ["env".to_owned(), path].into_iter().chain(run).collect();
+        Ok(Prepared { run, folder, installed: package::site() })
     }
 }
 

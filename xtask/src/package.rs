@@ -198,16 +198,15 @@ pub(crate) fn remapped(folders: &[(String, &str)]) -> String {
     flags.collect::<Vec<_>>().join(" ")
 }
 
-/// Builds the package optimized, and returns the folder with its files.
-pub(crate) fn optimized() -> Result<PathBuf, Stop> {
+/// Builds the package optimized.
+pub(crate) fn optimize() -> Result<(), Stop> {
     python::install()?;
-    install("bench")?;
-    Ok(site())
+    install("bench")
 }
 
 /// Compares the package with google-adk's services in benchmarks.
 pub(crate) fn bench() -> Result<(), Stop> {
-    optimized()?;
+    optimize()?;
     run(&mut of_package(&["bindings/python/benches/beside_adk.py"]))
 }
 
@@ -267,7 +266,8 @@ fn with_servers() -> Result<Command, Stop> {
     Ok(program(steps::built(&[]).join("with-servers")))
 }
 
-fn site() -> PathBuf {
+/// Returns the folder of the unpacked package.
+pub(crate) fn site() -> PathBuf {
     root().join(SITE)
 }
 

@@ -8,8 +8,8 @@ use crate::systems::SystemId;
 use crate::{goals, inventory};
 
 /// The names of the tables in the page on benchmarks.
-pub(crate) const TABLES: [&str; 10] =
-    ["machine", "memory", "sqlite", "postgres", "goals", "limit", "growth", "resources", "systems", "missing"];
+pub(crate) const TABLES: [&str; 11] =
+    ["machine", "memory", "sqlite", "postgres", "goals", "limit", "growth", "resources", "setup", "systems", "missing"];
 
 /// The rows of a store's table: workload, number of tasks, the size that is shown, and the row's name.
 const ROWS: [(&str, usize, u64, &str); 20] = [
@@ -67,6 +67,7 @@ pub(crate) fn table(summary: &Summary, name: &str) -> Option<String> {
         "limit" => limit(summary),
         "growth" => growth(summary),
         "resources" => resources(summary),
+        "setup" => setup(summary),
         "systems" => inventory::systems(summary),
         "missing" => inventory::missing(summary),
         _ => return None,
@@ -234,6 +235,18 @@ fn resources(summary: &Summary) -> String {
             let fields = fields.map(|field| field.unwrap_or_else(|| "–".to_owned()));
             row(&mut text, [id.name(), id.store.clone()].into_iter().chain(fields));
         }
+    }
+    text
+}
+
+fn setup(summary: &Summary) -> String {
+    if summary.setups.is_empty() {
+        return "Not measured.\n".to_owned();
+    }
+    let mut text = header(["system", "installed, MB", "build or installation, s"].map(str::to_owned).into_iter());
+    for (system, cost) in &summary.setups {
+        let seconds = cost.seconds.map_or_else(|| "–".to_owned(), number);
+        row(&mut text, [system.clone(), number(cost.bytes as f64 / 1e6), seconds].into_iter());
     }
     text
 }

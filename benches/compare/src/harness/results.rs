@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::Result;
 use crate::cells::Cell;
 use crate::machine::{Machine, MachineMoment};
-use crate::systems::SystemId;
+use crate::systems::{SetupCost, SystemId};
 
 /// A line of the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,6 +26,12 @@ pub(crate) enum ResultLine {
     Unavailable {
         system: String,
         why: String,
+    },
+    /// What it takes to build or install a system.
+    Setup {
+        system: String,
+        #[serde(flatten)]
+        cost: SetupCost,
     },
     Row(ResultRow),
 }

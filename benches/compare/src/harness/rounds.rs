@@ -14,17 +14,19 @@ use crate::machine::{Machine, MachineMoment, MachineWatch};
 use crate::options::RunOptions;
 use crate::results::{ResultLine, ResultRow, Results};
 use crate::runner::{RunnerProcess, empty_folder};
-use crate::systems::{self, System, SystemId};
+use crate::systems::{self, KnownSystems, System, SystemId};
 
 /// Measures everything that is not in the results yet. The results also list what was left out for lack of time.
 pub(crate) fn run(options: &RunOptions, results: &mut Results) -> Result<()> {
     let end = Instant::now() + Duration::from_secs(60 * options.minutes);
     empty_folder(&options.work)?;
     results.append(ResultLine::Machine(Machine::here(options.quick)))?;
-    let (systems, unavailable) = systems::all(&options.peers)?;
-    for why in unavailable {
-        let (system, why) = why.split_once(": ").unwrap_or((&why, ""));
-        results.append(ResultLine::Unavailable { system: system.to_owned(), why: why.to_owned() })?;
+    let KnownSystems { systems, unavailable, setups } = systems::all(&options.peers)?;
+    for (system, why) in unavailable {
+        results.append(ResultLine::Unavailable { system, why })?;
+    }
+    for (system, cost) in setups {
+        results.append(ResultLine::Setup { system, cost })?;
     }
     let mut groups = cells::groups(options.quick);
     let systems = chosen(&options.only, &mut groups, systems)?;

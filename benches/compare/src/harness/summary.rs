@@ -8,7 +8,7 @@ use scratchbook_compare::statistics::{median, slope, spread};
 use crate::machine::Machine;
 use crate::markdown::thousands;
 use crate::results::{ResultLine, ResultRow};
-use crate::systems::{FOR_PYTHON, SystemId};
+use crate::systems::{FOR_PYTHON, SetupCost, SystemId};
 
 /// A cell by its names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,6 +43,7 @@ pub(crate) struct Summary {
     pub(crate) hellos: Vec<Hello>,
     pub(crate) rounds: usize,
     pub(crate) unavailable: Vec<(String, String)>,
+    pub(crate) setups: Vec<(String, SetupCost)>,
     outcomes: BTreeMap<SystemId, BTreeMap<CellKey, CellOutcome>>,
 }
 
@@ -65,6 +66,7 @@ impl Summary {
                         summary.unavailable.push(pair);
                     }
                 }
+                ResultLine::Setup { system, cost } => summary.add_setup(system, cost),
                 ResultLine::Row(row) => {
                     summary.rounds = summary.rounds.max(row.round);
                     let key = CellKey { workload: row.workload.clone(), size: row.size, tasks: row.tasks };
@@ -77,6 +79,17 @@ impl Summary {
             .map(|(id, cells)| (id, cells.into_iter().map(|(key, rows)| (key, CellOutcome::of(&rows))).collect()));
         summary.outcomes = outcomes.collect();
         summary
+    }
+
+    /// Adds what a setup took. A run that continues finds everything there, so the time of its first part stays.
+    fn add_setup(&mut self, system: &str, cost: &SetupCost) {
+        match self.setups.iter_mut().find(|(known, _)| known == system) {
+            Some((_, known)) => {
+                known.bytes = cost.bytes;
+                known.seconds = cost.seconds.or(known.seconds);
+            }
+            None => self.setups.push((system.to_owned(), cost.clone())),
+        }
     }
 
     /// Returns the systems on a store: scratchbook, then its Python package, then the others, then the limit.
@@ -259,6 +272,13 @@ pub(crate) mod tests {
         };
         assert_eq!(of_sizes(&[10, 100, 1_000]), None);
         assert!((of_sizes(&[10, 100, 1_000, 10_000]).unwrap() - 1.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_time_of_a_setup_is_that_of_the_run_that_began_with_nothing() {
+        let setup = |bytes, seconds| ResultLine::Setup { system: "s".to_owned(), cost: SetupCost { bytes, seconds } };
+        let summary = Summary::new(&[setup(5, Some(60.0)), setup(7, None)]);
+        assert_eq!(summary.setups, [("s".to_owned(), SetupCost { bytes: 7, seconds: Some(60.0) })]);
     }
 
     #[test]

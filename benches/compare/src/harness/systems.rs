@@ -59,8 +59,40 @@ impl SystemId {
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum PeerSetup {
-    Unavailable { system: String, unavailable: String },
-    Ready { system: String, run: Vec<String>, folder: PathBuf, stores: Vec<PeerStore> },
+    Unavailable {
+        system: String,
+        unavailable: String,
+    },
+    Ready {
+        system: String,
+        run: Vec<String>,
+        folder: PathBuf,
+        stores: Vec<PeerStore>,
+        setup: Option<SetupCost>,
+    },
+    /// A system of this repository, whose runner is beside this program.
+    Built {
+        system: String,
+        setup: SetupCost,
+    },
+}
+
+/// What it takes to build or install a system.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SetupCost {
+    /// The bytes of the installed files.
+    pub(crate) bytes: u64,
+    /// How long it took from nothing, with downloads; `None` if something was there already.
+    pub(crate) seconds: Option<f64>,
+}
+
+/// The systems that can be measured, and what is known about others.
+#[derive(Debug)]
+pub(crate) struct KnownSystems {
+    pub(crate) systems: Vec<System>,
+    /// Peers that cannot be measured, each with the reason.
+    pub(crate) unavailable: Vec<(String, String)>,
+    pub(crate) setups: Vec<(String, SetupCost)>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -71,16 +103,18 @@ struct PeerStore {
     argument: Option<String>,
 }
 
-/// Returns all systems, and the peers that cannot be measured, each with the reason.
-pub(crate) fn all(peers: &Path) -> Result<(Vec<System>, Vec<String>)> {
-    let (mut systems, mut unavailable) = (own()?, Vec::new());
+/// Returns all systems.
+pub(crate) fn all(peers: &Path) -> Result<KnownSystems> {
+    let mut known = KnownSystems { systems: own()?, unavailable: Vec::new(), setups: Vec::new() };
     let text = fs::read_to_string(peers).map_err(|error| format!("{}: {error}", peers.display()))?;
     let peers: Vec<PeerSetup> = serde_json::from_str(&text).map_err(|error| format!("{}: {error}", peers.display()))?;
     for peer in peers {
         match peer {
-            PeerSetup::Unavailable { system, unavailable: why } => unavailable.push(format!("{system}: {why}")),
-            PeerSetup::Ready { system, run, folder, stores } => {
-                systems.extend(stores.into_iter().map(|store| System {
+            PeerSetup::Unavailable { system, unavailable } => known.unavailable.push((system, unavailable)),
+            PeerSetup::Built { system, setup } => known.setups.push((system, setup)),
+            PeerSetup::Ready { system, run, folder, stores, setup } => {
+                known.setups.extend(setup.map(|setup| (system.clone(), setup)));
+                known.systems.extend(stores.into_iter().map(|store| System {
                     id: SystemId::new(&system, store.service.as_deref(), &store.store),
                     argument: store.argument.unwrap_or(store.store),
                     command: run.clone(),
@@ -89,7 +123,7 @@ pub(crate) fn all(peers: &Path) -> Result<(Vec<System>, Vec<String>)> {
             }
         }
     }
-    Ok((systems, unavailable))
+    Ok(known)
 }
 
 /// Returns the systems of the runner beside this program.
@@ -125,10 +159,13 @@ mod tests {
     #[test]
     fn peers_are_ready_or_say_why_not() {
         let text = r#"[{"system":"a","unavailable":"no node"},
-            {"system":"b","run":["python","r.py"],"folder":"/b","stores":[{"store":"memory"},{"store":"sqlite","service":"S"}]}]"#;
+            {"system":"b","run":["python","r.py"],"folder":"/b","stores":[{"store":"memory"},{"store":"sqlite","service":"S"}]},
+            {"system":"c","setup":{"bytes":7,"seconds":null}}]"#;
         let peers: Vec<PeerSetup> = serde_json::from_str(text).unwrap();
         assert!(matches!(&peers[0], PeerSetup::Unavailable { unavailable, .. } if unavailable == "no node"));
         assert!(matches!(&peers[1], PeerSetup::Ready { stores, .. } if stores.len() == 2));
+        let cost = SetupCost { bytes: 7, seconds: None };
+        assert!(matches!(&peers[2], PeerSetup::Built { setup, .. } if *setup == cost));
     }
 
     #[test]
