@@ -54,12 +54,14 @@ fn run(options: &RunOptions) -> Result<()> {
     publish(published, &options.docs)
 }
 
-/// Draws the plots and writes the tables of the page on benchmarks.
+/// Draws the plots and writes the tables of the pages on benchmarks.
 fn publish(results: &Path, docs: &Path) -> Result<()> {
     let results = Results::read(results)?;
     let summary = Summary::new(results.lines());
     plots::draw(&summary, &docs.join("images"))?;
-    page::write(&summary, &docs.join("benchmarks.md"), "images")?;
+    for name in ["benchmarks.md", "benchmarks-systems.md"] {
+        page::write(&summary, &docs.join(name), "images")?;
+    }
     page::write(&summary, &docs.join("../README.md"), "docs/images")?;
     println!("The plots are in {}, the tables in {}.", docs.join("images").display(), docs.display());
     Ok(())

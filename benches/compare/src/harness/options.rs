@@ -15,7 +15,7 @@ pub(crate) struct HarnessOptions {
 pub(crate) enum HarnessCommand {
     /// Measure. A run that was interrupted continues.
     Run(RunOptions),
-    /// Draw the plots and write the tables of docs/benchmarks.md from committed results.
+    /// Draw the plots and write the tables of the pages on benchmarks from committed results.
     Plots {
         /// The committed results.
         #[arg(long)]
