@@ -148,6 +148,7 @@ fn own() -> Result<Vec<System>> {
         ("limit", Some("rusqlite"), "sqlite"),
         ("limit", Some("UNNEST"), "postgres"),
         ("limit", Some("COPY"), "postgres"),
+        ("limit", Some("pgbench"), "postgres"),
     ];
     Ok(own.map(system).to_vec())
 }

@@ -3,6 +3,7 @@
 //! The tables are scratchbook's, and scratchbook creates them. `tasks` is the number of events in one transaction.
 
 mod memory;
+mod pgbench;
 mod postgres;
 mod rows;
 mod sqlite;
@@ -19,6 +20,7 @@ pub(crate) enum StoreLimit {
     Memory,
     Sqlite(sqlite::SqliteLimit),
     Postgres(postgres::PostgresLimit),
+    Pgbench(pgbench::PgbenchLimit),
 }
 
 impl StoreLimit {
@@ -32,6 +34,7 @@ impl StoreLimit {
             ("postgres", "COPY") => {
                 Ok(Self::Postgres(postgres::PostgresLimit::open(prepared(store, location)?, postgres::Way::Copy)?))
             }
+            ("postgres", "pgbench") => Ok(Self::Pgbench(pgbench::PgbenchLimit::open(prepared(store, location)?)?)),
             _ => Err(CellFailure::Unsupported(format!("there is no limit {service} of {store}"))),
         }
     }
@@ -46,6 +49,12 @@ impl StoreLimit {
                 "the same rows and indexes, one thread, WAL, synchronous=full; a transaction for as many events as tasks",
             ),
             Self::Postgres(bare) => bare.description(),
+            Self::Pgbench(bare) => (
+                "postgres",
+                "pgbench",
+                bare.version(),
+                "the same rows and indexes by one prepared statement for each event, a connection for each task",
+            ),
         };
         Hello {
             system: "limit".to_owned(),
@@ -61,6 +70,7 @@ impl StoreLimit {
             Self::Memory => memory::measure(request),
             Self::Sqlite(bare) => bare.measure(request),
             Self::Postgres(bare) => bare.measure(request),
+            Self::Pgbench(bare) => bare.measure(request),
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::measure::LatencyClock;
 use crate::store::BenchStore;
 
 /// Writes what an append writes, for each element of the arrays.
-const APPEND: &str = "
+pub(super) const APPEND: &str = "
     WITH batch AS MATERIALIZED (
         SELECT t.*, pg_catalog.nextval('positions') AS position
         FROM unnest($2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::text[])
