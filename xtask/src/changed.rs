@@ -54,6 +54,12 @@ impl Changed {
     pub(crate) fn is_in(&self, folder: &str) -> bool {
         self.files.iter().any(|file| Path::new(file).starts_with(folder))
     }
+
+    /// Returns whether a changed document has a Python program, which the tests of the Python package run.
+    pub(crate) fn has_python_in_documents(&self) -> bool {
+        let mut documents = self.files.iter().filter(|file| file.ends_with(".md"));
+        documents.any(|file| fs::read_to_string(root().join(file)).is_ok_and(|text| text.contains("```python\n")))
+    }
 }
 
 /// Returns the store that contains all changes, if there is one.
@@ -147,6 +153,13 @@ mod tests {
     fn stores_are_packages() {
         let packages = packages().unwrap();
         assert!(STORES.iter().all(|store| packages.iter().any(|package| package.name == store.package)));
+    }
+
+    #[test]
+    fn a_document_with_a_python_program_is_a_part_of_the_python_package() {
+        let of = |file: &str| Changed { files: vec![file.to_owned()], packages: BTreeSet::new(), store: None };
+        assert!(of("docs/start.md").has_python_in_documents());
+        assert!(!of("docs/schema.md").has_python_in_documents() && !of("removed.md").has_python_in_documents());
     }
 
     #[test]

@@ -101,7 +101,7 @@ pub(crate) fn changed() -> Result<Vec<Step>, Stop> {
     let packages: Vec<&str> = changed.packages.iter().map(String::as_str).collect();
     println!("{} files changed; packages: {}", changed.files.len(), packages.join(", "));
     let mut steps = test();
-    let package = changed.is_in("bindings/python");
+    let package = changed.is_in("bindings/python") || changed.has_python_in_documents();
     if let Some(store) = changed.store {
         println!("{} alone has changed: the others run the tests with '{}' in their names", store.package, store.word);
     }

@@ -92,7 +92,9 @@ impl Checker {
 
     fn owner(&mut self, owner: &StateOwner) -> Result<(), Error> {
         if self.owner.as_ref().is_some_and(|last| last >= owner) {
-            return Err(Error::invalid("it comes after an owner that it should stand before"));
+            return Err(Error::invalid(
+                "each app and user stands in a file once, in alphabetical order, and this one is not after the one before it",
+            ));
         }
         (self.owner, self.session, self.artifact) = (Some(owner.clone()), None, None);
         Ok(())
