@@ -11,7 +11,8 @@ use crate::command::{cargo, program, root, run};
 use crate::servers;
 use crate::step::Stop;
 use crate::steps::built;
-use crate::{node, package, python};
+use crate::tools::is_there;
+use crate::{node, package, packages, python};
 
 /// The folder of the peers, which are systems that are measured beside ours.
 const PEERS: &str = "benches/peers";
@@ -33,13 +34,17 @@ pub(crate) enum Task {
     Run(Vec<String>),
     /// Draw the plots and write the tables.
     Plots,
+    /// Record where the processor time goes.
+    Profile,
 }
 
 impl Task {
     /// Reads the words after `cargo xtask bench`. Returns `None` if they are for something else.
     pub(crate) fn of(words: &[&str]) -> Option<Self> {
-        if words == ["plots"] {
-            return Some(Self::Plots);
+        match words {
+            ["plots"] => return Some(Self::Plots),
+            ["profile"] => return Some(Self::Profile),
+            _ => {}
         }
         let mut rest = words.iter();
         while let Some(word) = rest.next() {
@@ -60,6 +65,12 @@ impl Task {
             Self::Plots => {
                 let mut harness = built_harness()?;
                 run(harness.args(["plots", "--results", PUBLISHED, "--docs", "docs"]))
+            }
+            Self::Profile => {
+                packages::ensure(|| if is_there("perf", &["--version"]) { vec![] } else { vec!["linux-perf"] })?;
+                servers::install()?;
+                let mut harness = built_harness()?;
+                run(harness.args(["profile", "--work", &format!("{WORK}/profile"), "--docs", "docs"]))
             }
         }
     }
@@ -236,7 +247,7 @@ mod tests {
 
     #[test]
     fn arguments_of_the_comparison_are_not_those_of_cargo_bench() {
-        assert_eq!(task(&["plots"]), Some(Task::Plots));
+        assert_eq!([task(&["plots"]), task(&["profile"])], [Some(Task::Plots), Some(Task::Profile)]);
         assert_eq!(task(&[]), Some(Task::Run(Vec::new())));
         let words = ["--quick", "--only", "append", "--minutes", "30"];
         assert_eq!(task(&words), Some(Task::Run(words.map(str::to_owned).to_vec())));

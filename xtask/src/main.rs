@@ -54,7 +54,7 @@ use step::{Step, Stop};
 const USAGE: &str = "\
 usage: cargo xtask test [full] [--list | --changed | --step NAME...]
        cargo xtask bench [--quick] [--only NAME]... [--minutes N] [--wait N] [--fresh] [--publish]
-       cargo xtask bench plots
+       cargo xtask bench plots | profile
        cargo xtask bench ratios | serve | package | instructions [--accept] | ARGUMENTS OF cargo bench
        cargo xtask picture
        cargo xtask dist [archive | wheel | source ...] [--profile PROFILE] [--target TARGET]
@@ -65,6 +65,7 @@ usage: cargo xtask test [full] [--list | --changed | --step NAME...]
               interrupted continues. --quick takes some three minutes, --only NAME measures one workload, system or
               store, --fresh begins again, --publish writes docs/benchmarks.md, the plots and the results
   bench plots   draws the plots and writes the tables of docs/benchmarks.md again, from the published results
+  bench profile records with perf where the processor time goes, and writes docs/benchmarks-profiles.md
   bench ratios  the ratio benches
   bench serve   the server beside adk api_server
   bench package the Python package beside google-adk's session services

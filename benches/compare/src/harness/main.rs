@@ -1,4 +1,5 @@
-//! The harness of the side-by-side benchmark: `compare run` measures, `compare plots` draws and writes tables.
+//! The harness of the side-by-side benchmark: `compare run` measures, `compare plots` draws and writes tables, and
+//! `compare profile` records where the processor time goes.
 #![allow(clippy::print_stdout, reason = "the tables go to standard output")]
 
 mod cells;
@@ -9,6 +10,7 @@ mod markdown;
 mod options;
 mod page;
 mod plots;
+mod profile;
 mod report;
 mod results;
 mod rounds;
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
     let done = match HarnessOptions::parse().command {
         HarnessCommand::Run(options) => run(&options),
         HarnessCommand::Plots { results, docs } => publish(&results, &docs),
+        HarnessCommand::Profile { work, docs } => profile::write(&work, &docs.join("benchmarks-profiles.md")),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

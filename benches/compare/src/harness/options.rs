@@ -24,6 +24,15 @@ pub(crate) enum HarnessCommand {
         #[arg(long)]
         docs: PathBuf,
     },
+    /// Record with perf where single paths spend their processor time, and write the tables of docs/benchmarks-profiles.md.
+    Profile {
+        /// A folder for databases and recordings.
+        #[arg(long)]
+        work: PathBuf,
+        /// The folder docs.
+        #[arg(long)]
+        docs: PathBuf,
+    },
 }
 
 #[derive(Clone, Debug, Args)]

@@ -20,16 +20,20 @@ const PLOTS: [(&str, &str); 3] = [
 /// Replaces the tables and plots of a page: the text between `<!-- table NAME -->` or `<!-- plot NAME -->` and
 /// `<!-- end -->`. `images` is the folder of the plots, as the page names it.
 pub(crate) fn write(summary: &Summary, path: &Path, images: &str) -> Result<()> {
-    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-    let page = fs::read_to_string(path).map_err(failed)?;
     let plot = |name: &str| {
         let (name, text) = PLOTS.iter().find(|(plot, _)| *plot == name)?;
         Some(format!("![{text}]({images}/benchmarks-{name}.svg)"))
     };
-    let page = between(&page, "plot", plot)
-        .and_then(|page| between(&page, "table", |name| report::table(summary, name)))
-        .map_err(|error| format!("{}: {error}", path.display()))?;
-    fs::write(path, page).map_err(failed)
+    replace(path, "plot", plot)?;
+    replace(path, "table", |name| report::table(summary, name))
+}
+
+/// Replaces the text between the markers of one kind, such as `<!-- table NAME -->` and `<!-- end -->`, in a page.
+pub(crate) fn replace(path: &Path, kind: &str, text_of: impl Fn(&str) -> Option<String>) -> Result<()> {
+    let failed = |error: String| format!("{}: {error}", path.display());
+    let page = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    let page = between(&page, kind, text_of).map_err(failed)?;
+    fs::write(path, page).map_err(|error| failed(error.to_string()))
 }
 
 /// Replaces the text between the markers of one kind.

@@ -127,7 +127,7 @@ pub(crate) fn all(peers: &Path) -> Result<KnownSystems> {
 }
 
 /// Returns the systems of the runner beside this program.
-fn own() -> Result<Vec<System>> {
+pub(crate) fn own() -> Result<Vec<System>> {
     let program = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;
     let runner = program.with_file_name(format!("compare-runner{}", std::env::consts::EXE_SUFFIX));
     if !runner.is_file() {
