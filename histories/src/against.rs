@@ -43,9 +43,13 @@ impl Against<'_> {
         }
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_millis();
         let workload = Workload::new(&now.to_string(), 2, 2)?;
+        // A wrong address or token is reported at once.
+        for (place, client) in clients.iter().enumerate() {
+            let created = client.create(&workload.sessions()[0]).await;
+            created.map_err(|error| format!("URI {}: {error}", place + 1))?;
+        }
         eprintln!("transactions of the app {} for {} s", workload.sessions()[0].app_name(), self.time.as_secs());
-        let begun = HistoryRun::begin(clients, workload).await;
-        let run = begun.map_err(|error| format!("{error}. All URIs have to be of one database"))?;
+        let run = HistoryRun::begin(clients, workload).await?;
         let worked = run.work(WORKERS, self.time, self.seed).await;
         let (observed, ended) = run.end().await;
         if let Some(path) = self.history {

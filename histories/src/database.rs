@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use scratchbook_test_servers::{
     Galera, MariaDb, MariaDbOptions, Patroni, Postgres, PostgresOptions, Proxy, Replication, StandbyPair,
@@ -10,12 +10,19 @@ use scratchbook_test_servers::{
 use tempfile::TempDir;
 
 use crate::disk::SmallDisk;
+use crate::drive::FailedCalls;
 use crate::faults::FaultError;
 use crate::history::Notes;
 use crate::servers::until_started;
 
 /// How long a load balancer needs to notice that a node of a cluster is dead.
 const NOTICE: Duration = Duration::from_secs(1);
+
+/// How long a disk stays full at most if no call fails.
+const FULL: Duration = Duration::from_secs(30);
+
+/// The pause between two looks at the number of failed calls.
+const CHECK: Duration = Duration::from_millis(20);
 
 /// How many times to check, [`NOTICE`] apart, whether a server has recovered from a full disk by itself.
 const RECOVERY_CHECKS: usize = 5;
@@ -140,10 +147,16 @@ impl Database {
         Ok(Self::Galera { cluster: Galera::start()?, is_written_everywhere })
     }
 
-    /// Starts a cluster in which every statement waits for the commits of other nodes. A transaction cannot lock a row
-    /// that has changed since the transaction began.
+    /// Starts a cluster in which every statement waits for the commits of other nodes, and in which nodes compare the
+    /// changed rows of transactions by all their keys. A transaction cannot lock a row that has changed since the
+    /// transaction began.
     pub(crate) fn strict_galera() -> Result<Self, FaultError> {
-        let cluster = Galera::start_with(&["wsrep_sync_wait = 7", "innodb_snapshot_isolation = ON"])?;
+        let cluster = Galera::start_with(&[
+            "wsrep_sync_wait = 7",
+            "wsrep_certification_rules = strict",
+            "wsrep_certify_nonPK = ON",
+            "innodb_snapshot_isolation = ON",
+        ])?;
         Ok(Self::Galera { cluster, is_written_everywhere: true })
     }
 
@@ -191,7 +204,8 @@ impl Database {
             }
             Self::ReadStandby(pair) => {
                 let server = pair.primary();
-                Ok(server.kill().and_then(|()| until_started(|| server.restart()))?)
+                server.kill().and_then(|()| until_started(|| server.restart()))?;
+                Ok(pair.wait_until_it_streams()?)
             }
             Self::MariaDb(server) | Self::MariaDbOnSmallDisk { server, .. } => {
                 Ok(server.kill().and_then(|()| until_started(|| server.restart()))?)
@@ -292,12 +306,21 @@ impl Database {
         }
     }
 
-    /// Fills the disk for some time, and then starts a database server that has ended because of it. Does nothing without
-    /// a disk of its own.
-    pub(crate) fn fill_disk(&self, time: Duration) -> Result<(), FaultError> {
-        let Some(disk) = self.disk() else { return Ok(()) };
+    /// Fills the disk until calls fail and for some time after that, and then starts a database server that has ended
+    /// because of it. Returns whether calls failed: a database may need no space for a while. Does nothing without a disk
+    /// of its own.
+    pub(crate) fn fill_disk(&self, time: Duration, failures: &FailedCalls) -> Result<bool, FaultError> {
+        let Some(disk) = self.disk() else { return Ok(false) };
+        let before = failures.count();
         disk.fill()?;
-        sleep(time);
+        let begun = Instant::now();
+        while failures.count() == before && begun.elapsed() < FULL {
+            sleep(CHECK);
+        }
+        let has_failed = failures.count() > before;
+        if has_failed {
+            sleep(time);
+        }
         disk.empty()?;
         let is_up = || match self {
             Self::PostgresOnSmallDisk { server, .. } => server.ask("SELECT 1").is_ok(),
@@ -306,11 +329,11 @@ impl Database {
         };
         for _ in 0..RECOVERY_CHECKS {
             if is_up() {
-                return Ok(());
+                return Ok(has_failed);
             }
             sleep(NOTICE);
         }
-        self.kill()
+        self.kill().map(|()| has_failed)
     }
 
     fn path(&self) -> Option<&Path> {

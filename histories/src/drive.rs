@@ -1,6 +1,6 @@
 //! A run: its workers, the follower of its feed, and the reads at its end.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,8 +19,17 @@ pub const WORKERS: usize = 12;
 /// How long a call without an answer is repeated.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// How long a client may take to find a session that another client has created.
+const FINDING: Duration = Duration::from_secs(30);
+
 /// The pause before a call is repeated.
 pub(crate) const PAUSE: Duration = Duration::from_millis(100);
+
+/// How often the feed is read from its beginning again because a cursor was refused.
+const MOST_REFUSALS: usize = 20;
+
+/// From how many of its earlier cursors the feed is read again at the end.
+const CURSORS_READ_AGAIN: usize = 8;
 
 /// How many lists are read at once at the end.
 const AT_ONCE: usize = 200;
@@ -32,15 +41,40 @@ pub struct Observed {
     pub entries: Vec<HistoryEntry>,
     /// Writes that were refused because one of their keys was written since it was read.
     pub refusals: Vec<RefusedWrite>,
-    /// The app's feed, as a follower read it page by page; `None` if the follower failed. A refusal is in `wrong`.
+    /// The app's feed, as a follower read it page by page; `None` if the follower failed.
     pub feed: Option<Vec<FeedEvent>>,
     /// The appends that were answered.
     pub committed: Vec<(SessionKey, String, CommittedEvent)>,
-    /// Unexplained refusals, reads of the past that differ from the answer to the event's append, and failed checks of
-    /// the stored state.
+    /// Unexplained refusals, reads of the past that differ from the answer to the event's append, pages of the feed that
+    /// differ when they are read again, and failed checks of the stored state.
     pub wrong: Vec<String>,
     /// The appends with an unknown outcome: their sessions and lists.
     pub unknown: Vec<(SessionKey, Vec<List>)>,
+    /// Those of them that should have been refused if one of their keys was written since it was read.
+    pub unknown_by_key: Vec<GuardedWrite>,
+}
+
+/// A write with an unknown outcome that should have been refused if one of its keys was written since it was read.
+#[derive(Clone, Debug)]
+pub struct GuardedWrite {
+    /// The lists, what they contained when the writer read them, and the elements that it appended.
+    pub appended: Vec<(String, Vec<u64>, u64)>,
+}
+
+/// How many calls of workers have failed so far.
+#[derive(Clone, Debug, Default)]
+pub struct FailedCalls(Arc<AtomicU64>);
+
+impl FailedCalls {
+    /// Returns the number.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    pub(crate) fn add(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
 }
 
 /// A write that was refused because one of its keys was written since it was read.
@@ -65,6 +99,7 @@ pub(crate) struct WorkerContext {
     pub(crate) clients: Vec<Arc<dyn HistoryClient>>,
     pub(crate) workload: Workload,
     pub(crate) recorder: HistoryRecorder,
+    pub(crate) failures: FailedCalls,
     is_over: AtomicBool,
     observed: Mutex<Observed>,
 }
@@ -83,13 +118,19 @@ impl HistoryRun {
             }
         }
         let (recorder, is_over, observed) = (HistoryRecorder::default(), AtomicBool::new(false), Mutex::default());
-        let shared = Arc::new(WorkerContext { clients, workload, recorder, is_over, observed });
+        let failures = FailedCalls::default();
+        let shared = Arc::new(WorkerContext { clients, workload, recorder, failures, is_over, observed });
         Ok(Self { follower: tokio::spawn(follow(Arc::clone(&shared))), shared })
     }
 
     /// Returns the time at which the history began.
     pub(crate) fn begun(&self) -> Instant {
         self.shared.recorder.begun()
+    }
+
+    /// Returns how many calls of workers have failed.
+    pub(crate) fn failures(&self) -> FailedCalls {
+        self.shared.failures.clone()
     }
 
     /// Lets several workers run transactions for some time. Each worker uses one client.
@@ -124,9 +165,6 @@ impl HistoryRun {
         observed.entries = self.shared.recorder.entries();
         match feed {
             Ok(feed) => observed.feed = Some(feed),
-            Err(error @ (CallFailure::Refused(_) | CallFailure::Conflict)) => {
-                observed.wrong.push(format!("the follower of the feed was refused: {error:?}"));
-            }
             Err(error) => result = result.and(Err(error)),
         }
         (observed, result)
@@ -149,24 +187,41 @@ async fn until_found(client: &dyn HistoryClient, session: &SessionKey) -> Result
     let begun = Instant::now();
     loop {
         match until_answered(|| client.read(session, &[])).await {
-            Err(CallFailure::Refused(_)) if begun.elapsed() < PATIENCE => sleep(PAUSE).await,
+            Err(CallFailure::Refused(_)) if begun.elapsed() < FINDING => sleep(PAUSE).await,
+            Err(CallFailure::Refused(why)) => {
+                let message = format!("{why}: another client has created it, so they do not use one database");
+                return Err(CallFailure::Refused(message));
+            }
             found => return found.map(drop),
         }
     }
 }
 
 /// Follows the feed of the app from its beginning until the run is over. Each call passes the cursor of the previous
-/// call.
+/// call. At the end, the feed is read again from some of the earlier cursors.
 async fn follow(run: Arc<WorkerContext>) -> Result<Vec<FeedEvent>, CallFailure> {
     let app = run.workload.sessions()[0].app_name().to_owned();
-    let (mut events, mut cursor) = (Vec::new(), None::<String>);
-    // Each page comes from another server, which knows only the cursor.
+    // Only cursors of the same form can be passed on.
     let form = run.clients[0].cursor_form();
-    for client in run.clients.iter().filter(|client| client.cursor_form() == form).cycle() {
+    let clients: Vec<_> = run.clients.iter().filter(|client| client.cursor_form() == form).collect();
+    let (mut events, mut cursors, mut refusals) = (Vec::new(), Vec::<(String, usize)>::new(), 0);
+    // Each page comes from another server, which knows only the cursor.
+    for client in clients.iter().cycle() {
         let is_over = run.is_over.load(Relaxed);
-        let part = until_answered(|| client.feed(&app, cursor.as_deref())).await?;
+        let cursor = cursors.last().map(|(cursor, _)| cursor.as_str());
+        let part = match until_answered(|| client.feed(&app, cursor)).await {
+            Err(CallFailure::Refused(why)) if cursor.is_some() && refusals < MOST_REFUSALS => {
+                refusals += 1;
+                run.observed().wrong.push(format!("a cursor of the feed was refused: {why}"));
+                // The rest is checked from the beginning.
+                (events, cursors) = (Vec::new(), Vec::new());
+                sleep(PAUSE).await;
+                continue;
+            }
+            answered => answered?,
+        };
         events.extend(part.events);
-        cursor = Some(part.cursor);
+        cursors.push((part.cursor, events.len()));
         if part.is_end && is_over {
             break;
         }
@@ -174,7 +229,30 @@ async fn follow(run: Arc<WorkerContext>) -> Result<Vec<FeedEvent>, CallFailure> 
             sleep(PAUSE).await;
         }
     }
+    let step = cursors.len().div_ceil(CURSORS_READ_AGAIN).max(1);
+    for ((cursor, place), client) in cursors.iter().step_by(step).zip(clients.iter().cycle()) {
+        let again = rest_of_feed(client.as_ref(), &app, cursor).await?;
+        if again[..] != events[*place..] {
+            let (found, expected) = (again.len(), events.len() - place);
+            run.observed().wrong.push(format!(
+                "the feed, read again from its event {place}, has {found} events, not the same {expected} as before"
+            ));
+        }
+    }
     Ok(events)
+}
+
+/// Reads the feed from a cursor to its end.
+async fn rest_of_feed(client: &dyn HistoryClient, app: &str, cursor: &str) -> Result<Vec<FeedEvent>, CallFailure> {
+    let (mut events, mut cursor) = (Vec::new(), cursor.to_owned());
+    loop {
+        let part = until_answered(|| client.feed(app, Some(&cursor))).await?;
+        events.extend(part.events);
+        if part.is_end {
+            return Ok(events);
+        }
+        cursor = part.cursor;
+    }
 }
 
 impl WorkerContext {

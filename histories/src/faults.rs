@@ -11,6 +11,7 @@ use std::time::Duration;
 use scratchbook_test_servers::Proxy;
 
 use crate::database::{Database, LeaderLoss};
+use crate::drive::FailedCalls;
 use crate::history::Notes;
 use crate::servers::ServerProcess;
 
@@ -35,6 +36,8 @@ pub struct FaultTargets {
     pub proxies: Vec<Proxy>,
     /// The database.
     pub database: Database,
+    /// How many calls of workers have failed.
+    pub failures: FailedCalls,
     /// What happened to them.
     pub notes: Notes,
 }
@@ -172,7 +175,7 @@ const FAULTS: [Fault; 14] = [
     Fault {
         name: "disk full",
         is_possible: |parts| parts.database.disk().is_some(),
-        make: |parts, random| parts.database.fill_disk(some_time(random)).map(|()| true),
+        make: |parts, random| parts.database.fill_disk(some_time(random), &parts.failures),
     },
 ];
 

@@ -6,20 +6,31 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::check::Report;
-use crate::faults::FaultCounts;
+use crate::faults::{FaultCounts, FaultError};
 use crate::history::Note;
 use crate::topology::TopologyOutcome;
 
-const HEAD: &str = "\
-| topology | seconds | committed | refused | unknown | faults | falsely refused | falsely accepted | violations |
-|---|---|---|---|---|---|---|---|---|";
+const HEAD: [&str; 2] = [
+    "| topology | seconds | writes | reads | refused by key | not done | unknown | faults | falsely refused | \
+     falsely accepted | violations |",
+    "|---|---|---|---|---|---|---|---|---|---|---|",
+];
 
 /// A table that is printed, and also written to a file if a file is given. Topologies with a row in the file are not
 /// run again.
 #[derive(Debug)]
 pub struct ResultTable {
     path: Option<PathBuf>,
-    done: Vec<String>,
+    done: Vec<DoneRow>,
+}
+
+/// A row of the file.
+#[derive(Debug)]
+struct DoneRow {
+    topology: String,
+    seconds: u64,
+    /// Whether a promise was broken. The number of violations is then bold.
+    is_broken: bool,
 }
 
 impl ResultTable {
@@ -27,24 +38,37 @@ impl ResultTable {
     ///
     /// # Errors
     ///
-    /// The file cannot be read or written.
-    pub fn open(path: Option<&Path>) -> io::Result<Self> {
+    /// The file cannot be read or written, or has another table.
+    pub fn open(path: Option<&Path>) -> Result<Self, FaultError> {
         let mut table = Self { path: path.map(Path::to_path_buf), done: Vec::new() };
-        match path.filter(|path| path.exists()) {
-            Some(path) => {
-                let text = fs::read_to_string(path)?;
-                table.done = text.lines().skip(2).filter_map(name_in).collect();
-                print!("{text}");
-            }
-            None => table.write(HEAD)?,
+        let Some(path) = path.filter(|path| path.exists()) else {
+            HEAD.iter().try_for_each(|line| table.write(line))?;
+            return Ok(table);
+        };
+        let text = fs::read_to_string(path)?;
+        let mut lines = text.lines();
+        if !HEAD.iter().all(|line| lines.next() == Some(line)) {
+            return Err(
+                format!("{} has another table than this command writes; name another file", path.display()).into()
+            );
         }
+        for line in lines {
+            let row = row_in(line).ok_or_else(|| format!("{} has a line that is no row: {line}", path.display()))?;
+            table.done.push(row);
+        }
+        print!("{text}");
         Ok(table)
     }
 
-    /// Returns whether the table has a row for this topology.
+    /// Returns whether the table has a row for this topology with at least as many seconds.
     #[must_use]
-    pub fn has(&self, topology: &str) -> bool {
-        self.done.iter().any(|done| done == topology)
+    pub fn has(&self, topology: &str, time: Duration) -> bool {
+        self.done.iter().any(|row| row.topology == topology && row.seconds >= time.as_secs())
+    }
+
+    /// Returns the topologies of the file in which a promise was broken.
+    pub fn broken(&self) -> impl Iterator<Item = &str> {
+        self.done.iter().filter(|row| row.is_broken).map(|row| row.topology.as_str())
     }
 
     /// Adds a row.
@@ -52,16 +76,23 @@ impl ResultTable {
     /// # Errors
     ///
     /// The file cannot be written.
-    pub fn add(&mut self, topology: &str, time: Duration, outcome: &TopologyOutcome) -> io::Result<()> {
+    pub fn add(
+        &mut self,
+        topology: &str,
+        time: Duration,
+        outcome: &TopologyOutcome,
+        is_broken: bool,
+    ) -> io::Result<()> {
         let report = &outcome.report;
-        let Report { committed, refused, unknown, false_refusals, false_acceptances, violations, .. } = report;
+        let Report { written, read, refused, failed, unknown, false_refusals, false_acceptances, .. } = report;
         let faults = in_words(&outcome.faults, &outcome.notes);
-        let (seconds, violations) = (time.as_secs(), violations.len());
+        let (seconds, bold) = (time.as_secs(), if is_broken { "**" } else { "" });
+        let violations = report.violations.len();
         let row = format!(
-            "| {topology} | {seconds} | {committed} | {refused} | {unknown} | {faults} | {false_refusals} | \
-             {false_acceptances} | {violations} |"
+            "| {topology} | {seconds} | {written} | {read} | {refused} | {failed} | {unknown} | {faults} | \
+             {false_refusals} | {false_acceptances} | {bold}{violations}{bold} |"
         );
-        self.done.push(topology.to_owned());
+        self.done.push(DoneRow { topology: topology.to_owned(), seconds, is_broken });
         self.write(&row)
     }
 
@@ -74,13 +105,19 @@ impl ResultTable {
     }
 }
 
-fn name_in(row: &str) -> Option<String> {
-    row.split('|').nth(1).map(|name| name.trim().to_owned())
+fn row_in(line: &str) -> Option<DoneRow> {
+    let cells: Vec<_> = line.split('|').map(str::trim).collect();
+    let ["", topology, seconds, .., violations, ""] = cells[..] else { return None };
+    let is_broken = violations.starts_with("**");
+    Some(DoneRow { topology: topology.to_owned(), seconds: seconds.parse().ok()?, is_broken })
 }
 
 /// Returns how many times each fault happened, and to what and when, if this was noted.
 fn in_words(faults: &FaultCounts, notes: &[Note]) -> String {
     let part = |(name, count): (&&str, &usize)| {
+        if *count == 0 {
+            return (*name).to_owned();
+        }
         let noted = notes.iter().filter(|note| note.what == *name);
         let places: Vec<_> = noted.map(|note| format!("{} at {} s", note.value, note.time / 1_000_000_000)).collect();
         if places.is_empty() { format!("{count} {name}") } else { format!("{count} {name} ({})", places.join("; ")) }
@@ -100,16 +137,20 @@ mod tests {
     fn a_table_goes_on_where_it_stopped() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("table.md");
-        let report = Report { committed: 7, violations: vec!["lost".to_owned()], ..Report::default() };
+        let report = Report { written: 7, violations: vec!["lost".to_owned()], ..Report::default() };
         let outcome = TopologyOutcome { report, faults: FaultCounts::from([("server killed", 2)]), notes: Vec::new() };
-        ResultTable::open(Some(&path)).unwrap().add("sqlite", Duration::from_secs(5), &outcome).unwrap();
+        let five = Duration::from_secs(5);
+        ResultTable::open(Some(&path)).unwrap().add("sqlite", five, &outcome, true).unwrap();
         let mut table = ResultTable::open(Some(&path)).unwrap();
-        assert!(table.has("sqlite") && !table.has("sqlite-4"));
-        table.add("sqlite-4", Duration::from_secs(5), &outcome).unwrap();
-        let rows =
-            ["sqlite", "sqlite-4"].map(|name| format!("| {name} | 5 | 7 | 0 | 0 | 2 server killed | 0 | 0 | 1 |\n"));
-        let rows = rows.concat();
-        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{HEAD}\n{rows}"));
+        assert!(table.has("sqlite", five) && !table.has("sqlite", 2 * five) && !table.has("sqlite-4", five));
+        assert_eq!(table.broken().collect::<Vec<_>>(), ["sqlite"], "an interruption makes no broken promise whole");
+        table.add("sqlite-4", five, &outcome, false).unwrap();
+        let row =
+            |name: &str, count: &str| format!("| {name} | 5 | 7 | 0 | 0 | 0 | 0 | 2 server killed | 0 | 0 | {count} |");
+        let lines = [HEAD[0].to_owned(), HEAD[1].to_owned(), row("sqlite", "**1**"), row("sqlite-4", "1")];
+        assert_eq!(fs::read_to_string(&path).unwrap().lines().collect::<Vec<_>>(), lines);
+        fs::write(&path, "| topology | seconds |\n").unwrap();
+        assert!(ResultTable::open(Some(&path)).unwrap_err().to_string().contains("another table"));
     }
 
     #[test]

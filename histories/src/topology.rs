@@ -87,7 +87,7 @@ impl Topology {
         Self::promised("postgres-3-patroni-sync", 3, || Database::patroni(Replication::Synchronous)).only_writes(),
         Self::promised("mariadb-3", 3, Database::mariadb).short(),
         Self::promised("mariadb-3-full-disk", 3, Database::mariadb_on_small_disk),
-        Self::not_promised("galera-writes-one-node", 3, || Database::galera(false)),
+        Self::promised("galera-writes-one-node", 3, || Database::galera(false)).only_writes(),
         Self::not_promised("galera-writes-three-nodes", 3, || Database::galera(true)),
         Self::not_promised("galera-writes-three-nodes-strict", 3, Database::strict_galera),
     ];
@@ -132,9 +132,11 @@ impl Topology {
         if let Some(program) = database.elected_by() {
             notes.add("leaders are elected", program);
         }
-        let faults = Faults::begin(FaultTargets { servers, proxies, database, notes }, PAUSE, options.seed);
+        let targets = FaultTargets { servers, proxies, database, failures: run.failures(), notes };
+        let faults = Faults::begin(targets, PAUSE, options.seed);
         let worked = run.work(WORKERS, options.time, options.seed).await;
-        let (FaultTargets { notes, database, servers: _servers, proxies: _proxies }, faults) =
+        // The servers and proxies live until everything was read.
+        let (FaultTargets { notes, database, servers: _servers, proxies: _proxies, failures: _ }, faults) =
             tokio::task::spawn_blocking(|| faults.heal()).await??;
         let notes = notes.into_inner();
         let (observed, ended) = run.end().await;

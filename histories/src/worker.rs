@@ -7,7 +7,7 @@ use scratchbook::SessionKey;
 use tokio::time::sleep;
 
 use crate::client::{CallFailure, CommittedEvent, EventAppend, HistoryClient, Lists, SeenVersion, StateView};
-use crate::drive::{PAUSE, RefusedWrite, WorkerContext};
+use crate::drive::{GuardedWrite, PAUSE, RefusedWrite, WorkerContext};
 use crate::history::{EntryKind, TransactionStep};
 use crate::workload::List;
 
@@ -15,7 +15,7 @@ use crate::workload::List;
 const RETRY: Duration = Duration::from_secs(5);
 
 /// How many transactions a worker runs in a second at most. The checks hold the whole history in memory, and a store in
-/// memory would make gigabytes of it. All workers begin a second together, so a limit does not keep them apart.
+/// memory would make gigabytes of it. The seconds are the same for all workers, so they still write at the same time.
 const MOST_PER_SECOND: u32 = 40;
 
 /// Runs one transaction after the other.
@@ -109,6 +109,7 @@ impl Worker {
         let answer = loop {
             match self.client.append(session, &append).await {
                 Err(CallFailure::Unknown(_)) if retries && begun.elapsed() < RETRY => {
+                    self.run.failures.add();
                     was_unknown = true;
                     sleep(PAUSE).await;
                 }
@@ -127,7 +128,7 @@ impl Worker {
                 self.last = Some((session.clone(), stored));
             }
             // An earlier attempt may still be carried out, so the outcome is unknown.
-            Err(_) if was_unknown => self.give_up(session, elements, steps),
+            Err(error) if was_unknown => self.give_up(session, elements, seen, steps, error),
             Err(CallFailure::Conflict) => {
                 let at = recorder.record(self.process, EntryKind::Fail, steps);
                 let read = seen.map(|(_, read)| read).unwrap_or_default();
@@ -136,14 +137,28 @@ impl Worker {
                 let refusal = RefusedWrite { read: elements.iter().map(of).collect(), at };
                 self.run.observed().refusals.push(refusal);
             }
-            Err(CallFailure::Unknown(_)) => self.give_up(session, elements, steps),
+            Err(error @ (CallFailure::Unknown(_) | CallFailure::Broken(_))) => {
+                self.give_up(session, elements, seen, steps, error);
+            }
             Err(error) => self.fail(session, steps, error).await,
         }
     }
 
     /// Ends a transaction with an unknown outcome. The process ends with it. The reads are not recorded, because they
     /// mean nothing if the transaction was not committed.
-    fn give_up(&mut self, session: &SessionKey, elements: &[(List, u64)], mut steps: Vec<TransactionStep>) {
+    fn give_up(
+        &mut self,
+        session: &SessionKey,
+        elements: &[(List, u64)],
+        seen: Option<(SeenVersion, Lists)>,
+        mut steps: Vec<TransactionStep>,
+        error: CallFailure,
+    ) {
+        self.run.failures.add();
+        // The keys may have been written between the attempts.
+        if error != CallFailure::Conflict {
+            self.doubt(session, error);
+        }
         for step in &mut steps {
             if let TransactionStep::Read { elements, .. } = step {
                 *elements = None;
@@ -152,11 +167,18 @@ impl Worker {
         self.run.recorder.record(self.process, EntryKind::Info, steps);
         self.process = self.run.recorder.process();
         let lists = elements.iter().map(|(list, _)| list.clone()).collect();
-        self.run.observed().unknown.push((session.clone(), lists));
+        let mut observed = self.run.observed();
+        observed.unknown.push((session.clone(), lists));
+        if let Some((_, read)) = seen {
+            let before = |list: &List| read.get(&list.key).cloned().unwrap_or_default();
+            let appended = elements.iter().map(|(list, element)| (list.name.clone(), before(list), *element)).collect();
+            observed.unknown_by_key.push(GuardedWrite { appended });
+        }
     }
 
     /// Ends a transaction that was not carried out, or that only reads.
     async fn fail(&self, session: &SessionKey, steps: Vec<TransactionStep>, error: CallFailure) {
+        self.run.failures.add();
         self.run.recorder.record(self.process, EntryKind::Fail, steps);
         self.doubt(session, error);
         sleep(PAUSE).await;
@@ -164,8 +186,8 @@ impl Worker {
 
     /// Records an error that no fault explains.
     fn doubt(&self, session: &SessionKey, error: CallFailure) {
-        if let CallFailure::Refused(_) | CallFailure::Conflict = error {
-            self.run.observed().wrong.push(format!("a transaction on {session} was refused: {error:?}"));
+        if let CallFailure::Refused(_) | CallFailure::Conflict | CallFailure::Broken(_) = error {
+            self.run.observed().wrong.push(format!("a transaction on {session} failed: {error}"));
         }
     }
 

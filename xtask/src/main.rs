@@ -79,9 +79,9 @@ usage: cargo xtask test [full] [--list | --changed | --step NAME...]
   --step NAME run these steps alone
   --changed   format, rules, clippy and tests for what has changed since this branch left main, committed or not:
               the packages with a changed file and all that depend on them. If the store of PostgreSQL or MariaDB
-              alone has changed, these run only the tests with the database in their names. The steps servers, python,
-              node and browser are run before. The step package is run after, if a file in bindings/python or a
-              document with a Python program has changed. A package is
+              alone has changed, these run only the tests with the database in their names. If a package has changed,
+              the steps servers, python, node and browser are run before. The step package is run after, if a file in
+              bindings/python or a document with a Python program has changed. A package is
               built as `cargo xtask test` builds it, so the one builds nothing again that the other has built
 ";
 

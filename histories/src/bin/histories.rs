@@ -47,7 +47,7 @@ enum HistoriesCommand {
         at_once: usize,
     },
     /// Runs transactions on stores and servers of your own, and prints a row of the table. Make faults yourself
-    /// meanwhile. The data stays in the database, in an app of its own.
+    /// meanwhile. The data stays in the database, in an app of its own. A store's tables are migrated to this version.
     Against {
         /// The URIs of stores, such as postgres://..., and the base URLs of servers, such as http://127.0.0.1:8000. All
         /// have to use one database.
@@ -121,10 +121,11 @@ async fn carry_out(command: HistoriesCommand) -> Result<ExitCode, FaultError> {
         HistoriesCommand::Against { uris, seconds, seed, token, history } => {
             let (token, time, history) = (token.as_deref(), Duration::from_secs(seconds), history.as_deref());
             let report = Against { uris: &uris, token, time, seed, history }.run().await?;
-            let outcome = TopologyOutcome { report, faults: FaultCounts::new(), notes: Vec::new() };
-            ResultTable::open(None)?.add("your own", time, &outcome)?;
+            let is_broken = !report.violations.is_empty();
+            let outcome = TopologyOutcome { report, faults: FaultCounts::from([("your own", 0)]), notes: Vec::new() };
+            ResultTable::open(None)?.add("your own", time, &outcome, is_broken)?;
             print_violations("your own", &outcome.report.violations);
-            Ok(ExitCode::from(u8::from(!outcome.report.violations.is_empty())))
+            Ok(ExitCode::from(u8::from(is_broken)))
         }
         HistoriesCommand::Power { setting, processes, disk, cuts, seed, folder } => {
             let program = std::env::current_exe()?;
@@ -153,9 +154,14 @@ async fn run(
     mut table: ResultTable,
     at_once: usize,
 ) -> Result<ExitCode, FaultError> {
-    let mut left: Vec<_> = topologies.into_iter().rev().filter(|topology| !table.has(topology.name)).collect();
+    let is_left = |topology: &Topology| !table.has(topology.name, options.time);
+    let mut left: Vec<_> = topologies.into_iter().rev().filter(is_left).collect();
     let mut running = JoinSet::new();
     let mut is_broken = false;
+    for name in table.broken() {
+        eprintln!("{name}: a promise was broken in an earlier run; the table has its violations");
+        is_broken = true;
+    }
     loop {
         while running.len() < at_once
             && let Some(topology) = left.pop()
@@ -175,8 +181,9 @@ async fn run(
                 continue;
             }
         };
-        table.add(name, options.time, &outcome)?;
-        is_broken |= topology.is_broken_by(&outcome.report);
+        let breaks = topology.is_broken_by(&outcome.report);
+        table.add(name, options.time, &outcome, breaks)?;
+        is_broken |= breaks;
         let violations = &outcome.report.violations;
         print_violations(name, violations);
         // These show which node took the writes that are missing.
@@ -199,15 +206,11 @@ fn print_violations(name: &str, violations: &[String]) {
 
 /// Returns the topologies with these names.
 fn named(names: &[String]) -> Result<Vec<Topology>, FaultError> {
-    let mut found = Vec::new();
-    for name in names {
-        let named = |topology: &&Topology| topology.name == name || (name == "short" && topology.is_short);
-        let before = found.len();
-        found.extend(Topology::ALL.iter().filter(named));
-        if found.len() == before {
-            let known = Topology::ALL.map(|topology| topology.name).join(", ");
-            return Err(format!("there is no topology '{name}'; there are: {known}").into());
-        }
+    let is_named = |topology: &Topology, name: &String| topology.name == name || (name == "short" && topology.is_short);
+    if let Some(name) = names.iter().find(|name| !Topology::ALL.iter().any(|topology| is_named(topology, name))) {
+        let known = Topology::ALL.map(|topology| topology.name).join(", ");
+        return Err(format!("there is no topology '{name}'; there are: {known}").into());
     }
-    Ok(if names.is_empty() { Topology::ALL.to_vec() } else { found })
+    let chosen = |topology: &Topology| names.is_empty() || names.iter().any(|name| is_named(topology, name));
+    Ok(Topology::ALL.into_iter().filter(chosen).collect())
 }

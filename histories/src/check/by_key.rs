@@ -1,23 +1,25 @@
 //! Checks optimistic locking (`by_key`): a write is refused if and only if one of its keys was written since the writer
 //! read it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::beginnings;
-use crate::drive::RefusedWrite;
+use crate::drive::{GuardedWrite, RefusedWrite};
 use crate::history::{EntryKind, HistoryEntry, TransactionStep};
 
 /// Returns the writes that were refused although no other client had written their keys since the writers read them.
 pub(super) fn false_refusals(refusals: &[RefusedWrite], entries: &[HistoryEntry]) -> Vec<String> {
     let beginnings = beginnings(entries);
-    // When the append of each element began, by its list, even if its outcome is unknown.
+    let stored: HashSet<_> = reads(entries).flat_map(|(list, all)| all.iter().map(move |one| (list, *one))).collect();
+    // When the append of each element began, by its list. An append with an unknown outcome counts only if somebody
+    // has read its element.
     let mut begun = HashMap::<_, Vec<_>>::new();
     for (end, entry) in entries.iter().enumerate() {
-        let Some(beginning) = beginnings[end].filter(|_| matches!(entry.kind, EntryKind::Ok | EntryKind::Info)) else {
-            continue;
-        };
+        let Some(beginning) = beginnings[end].filter(|_| entry.kind != EntryKind::Fail) else { continue };
         for step in &entry.value {
-            if let TransactionStep::Append { list, element } = step {
+            if let TransactionStep::Append { list, element } = step
+                && (entry.kind == EntryKind::Ok || stored.contains(&(list, *element)))
+            {
                 begun.entry(list).or_default().push((*element, beginning));
             }
         }
@@ -35,11 +37,18 @@ pub(super) fn false_refusals(refusals: &[RefusedWrite], entries: &[HistoryEntry]
 }
 
 /// Returns the writes that were accepted although another client had written one of their keys since the writers read
-/// it. Such a write has read the list, has appended one element, and got a list that has more than this element in
-/// addition, or less.
-pub(super) fn false_acceptances(entries: &[HistoryEntry]) -> Vec<String> {
-    let accepted = entries.iter().filter(|entry| entry.kind == EntryKind::Ok);
-    accepted.filter_map(falsely_accepted).collect()
+/// it. Such a write read a list, appended one element, and got back something other than that list with the element. If
+/// its outcome is unknown, the last read of the list shows what came before the element.
+pub(super) fn false_acceptances(entries: &[HistoryEntry], unknown: &[GuardedWrite]) -> Vec<String> {
+    let last: HashMap<_, _> = reads(entries).collect();
+    let of_unknown = unknown.iter().flat_map(|write| &write.appended).filter_map(|(list, read, element)| {
+        let stored = last.get(list)?;
+        let place = stored.iter().position(|one| one == element)?;
+        (stored[..place] != read[..])
+            .then(|| format!("accepted, although {list} was written since it was {read:?}: it is {stored:?}"))
+    });
+    let accepted = entries.iter().filter(|entry| entry.kind == EntryKind::Ok).filter_map(falsely_accepted);
+    accepted.chain(of_unknown).collect()
 }
 
 fn falsely_accepted(entry: &HistoryEntry) -> Option<String> {
@@ -63,4 +72,13 @@ fn falsely_accepted(entry: &HistoryEntry) -> Option<String> {
         }
     }
     None
+}
+
+/// Returns the lists that were read, and what they contained, in the order of the reads.
+fn reads(entries: &[HistoryEntry]) -> impl Iterator<Item = (&String, &Vec<u64>)> {
+    let ended = entries.iter().filter(|entry| entry.kind == EntryKind::Ok);
+    ended.flat_map(|entry| &entry.value).filter_map(|step| match step {
+        TransactionStep::Read { list, elements: Some(elements) } => Some((list, elements)),
+        _ => None,
+    })
 }

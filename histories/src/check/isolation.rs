@@ -22,6 +22,10 @@ pub(super) fn violations(entries: &[HistoryEntry]) -> Vec<String> {
     let report = adya::check(&history, Workload::ListAppend, &options);
     match report.valid {
         Valid::True => Vec::new(),
+        Valid::Unknown => {
+            let found = report.anomaly_types.join(", ");
+            vec![format!("it could not be decided whether the history is strictly serializable ({found})")]
+        }
         _ => {
             let (found, not) = (report.anomaly_types.join(", "), report.not.join(", "));
             vec![format!("not strictly serializable ({found}), and not {not}:\n{}", explained(&report))]

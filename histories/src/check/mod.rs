@@ -8,16 +8,20 @@ mod isolation;
 use std::fmt;
 
 use crate::drive::Observed;
-use crate::history::{EntryKind, HistoryEntry};
+use crate::history::{EntryKind, HistoryEntry, TransactionStep};
 
 /// What a run did, and what was wrong with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How many transactions were committed.
-    pub committed: usize,
-    /// How many transactions were refused.
+    /// How many transactions that write were committed.
+    pub written: usize,
+    /// How many transactions that only read were answered, with the reads at the end.
+    pub read: usize,
+    /// How many writes were refused because one of their keys had been written.
     pub refused: usize,
-    /// How many transactions have an unknown outcome.
+    /// How many other transactions were not carried out.
+    pub failed: usize,
+    /// How many writes have an unknown outcome.
     pub unknown: usize,
     /// How many writes were refused because of a key that nobody had written.
     pub false_refusals: usize,
@@ -34,18 +38,26 @@ pub struct Report {
 #[must_use]
 pub fn check(observed: &Observed) -> Report {
     let count = |kind| observed.entries.iter().filter(|entry| entry.kind == kind).count();
+    let is_write =
+        |entry: &&HistoryEntry| entry.value.iter().any(|step| matches!(step, TransactionStep::Append { .. }));
+    let written = observed.entries.iter().filter(|entry| entry.kind == EntryKind::Ok).filter(is_write).count();
     let mut violations = observed.wrong.clone();
     violations.extend(isolation::violations(&observed.entries));
     let of_writes = counts::violations(&observed.entries);
-    let accepted = by_key::false_acceptances(&observed.entries);
+    let accepted = by_key::false_acceptances(&observed.entries, &observed.unknown_by_key);
     let refused = by_key::false_refusals(&observed.refusals, &observed.entries);
     let (false_acceptances, false_refusals) = (accepted.len(), refused.len());
     let wrong_writes = of_writes.len() + false_acceptances;
     violations.extend(observed.feed.iter().flat_map(|feed| feed::violations(feed, &observed.committed)));
     violations.extend(of_writes.into_iter().chain(accepted).chain(refused));
+    if written == 0 {
+        violations.push("nothing was written, so nothing was checked".to_owned());
+    }
     Report {
-        committed: count(EntryKind::Ok),
-        refused: count(EntryKind::Fail),
+        written,
+        read: count(EntryKind::Ok) - written,
+        refused: observed.refusals.len(),
+        failed: count(EntryKind::Fail).saturating_sub(observed.refusals.len()),
         unknown: count(EntryKind::Info),
         false_refusals,
         false_acceptances,
@@ -56,8 +68,12 @@ pub fn check(observed: &Observed) -> Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { committed, refused, unknown, violations, .. } = self;
-        write!(f, "{committed} committed, {refused} refused, {unknown} unknown, {} violations", violations.len())
+        let Self { written, read, refused, failed, unknown, violations, .. } = self;
+        let count = violations.len();
+        write!(
+            f,
+            "{written} written, {read} read, {refused} refused, {failed} failed, {unknown} unknown, {count} violations"
+        )
     }
 }
 

@@ -7,7 +7,7 @@ use scratchbook::connect;
 
 use super::*;
 use crate::client::LibraryClient;
-use crate::drive::{HistoryRun, RefusedWrite};
+use crate::drive::{GuardedWrite, HistoryRun, RefusedWrite};
 use crate::history::TransactionStep;
 use crate::workload::Workload;
 
@@ -209,7 +209,7 @@ async fn a_refusal_without_a_reason_and_a_write_that_should_have_been_refused_ar
     push(EntryKind::Ok, vec![read(Some(elements[..elements.len() - 1].to_vec())), append]);
     assert!(!isolation::violations(&planted.entries).is_empty());
     // The same with the list that the writer read.
-    assert_eq!(by_key::false_acceptances(&planted.entries), [""; 0]);
+    assert_eq!(by_key::false_acceptances(&planted.entries, &[]), [""; 0]);
     let element = 1_000_000;
     let append = TransactionStep::Append { list: list.clone(), element };
     let after = [&elements[..], &[element]].concat();
@@ -219,6 +219,9 @@ async fn a_refusal_without_a_reason_and_a_write_that_should_have_been_refused_ar
     };
     push(EntryKind::Invoke, vec![read(None), append.clone()]);
     push(EntryKind::Ok, vec![read(Some(elements[..elements.len() - 1].to_vec())), append, read(Some(after))]);
+    // The same with an unknown outcome.
+    let appended = vec![(list.clone(), elements[..2].to_vec(), elements[3])];
+    planted.unknown_by_key.push(GuardedWrite { appended });
     let report = check(&planted);
-    assert!(report.false_refusals == 1 && report.false_acceptances == 1 && report.wrong_writes > 0, "{report:?}");
+    assert!(report.false_refusals == 1 && report.false_acceptances == 2 && report.wrong_writes > 1, "{report:?}");
 }

@@ -126,7 +126,14 @@ impl HistoryClient for HttpClient {
     }
 
     async fn verify(&self, session: &SessionKey) -> Result<(), CallFailure> {
-        body_of(self.at(Method::GET, session, "verify").send().await).await.map(drop)
+        let (app, user) = (session.app_name(), session.user_id());
+        let session = self.at(Method::GET, session, "verify");
+        let owners = [format!("{app}/users/{user}"), app.to_owned()];
+        let owners = owners.map(|owner| self.client.get(format!("{}/v1/apps/{owner}/verify", self.base)));
+        for request in std::iter::once(session).chain(owners) {
+            body_of(request.send().await).await?;
+        }
+        Ok(())
     }
 }
 
@@ -158,6 +165,9 @@ async fn body_of(answer: reqwest::Result<reqwest::Response>) -> Result<Value, Ca
         StatusCode::CONFLICT if body["error"]["kind"] == "conflict" => CallFailure::Conflict,
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
             CallFailure::NotDone(format!("{status}: {said}"))
+        }
+        _ if ["internal", "data_corrupted"].iter().any(|kind| body["error"]["kind"] == *kind) => {
+            CallFailure::Broken(format!("{status}: {said}"))
         }
         _ if status.is_client_error() => CallFailure::Refused(format!("{status}: {said}")),
         _ => CallFailure::Unknown(format!("{status}: {said}")),

@@ -91,7 +91,11 @@ impl HistoryClient for LibraryClient {
     }
 
     async fn verify(&self, session: &SessionKey) -> Result<(), CallFailure> {
-        self.store.sessions.verify_session(session).await.map(drop).map_err(|e| failure(&e))
+        self.store.sessions.verify_session(session).await.map_err(|e| failure(&e))?;
+        for owner in [session.user(), session.app()] {
+            self.store.sessions.verify_state(&owner).await.map_err(|e| failure(&e))?;
+        }
+        Ok(())
     }
 }
 
@@ -105,11 +109,13 @@ fn changes_of(event: &Event) -> Lists {
 
 fn failure(error: &Error) -> CallFailure {
     use ErrorKind::{
-        AlreadyExists, Conflict, InvalidArgument, NotFound, PayloadTooLarge, ResourceExhausted, Unsupported,
+        AlreadyExists, Conflict, DataCorrupted, FailedPrecondition, Internal, InvalidArgument, NotFound,
+        PayloadTooLarge, ResourceExhausted, Unsupported,
     };
     match error.kind() {
         Conflict => CallFailure::Conflict,
-        AlreadyExists | InvalidArgument | NotFound | PayloadTooLarge | Unsupported => {
+        DataCorrupted | Internal => CallFailure::Broken(error.to_string()),
+        AlreadyExists | FailedPrecondition | InvalidArgument | NotFound | PayloadTooLarge | Unsupported => {
             CallFailure::Refused(error.to_string())
         }
         ResourceExhausted => CallFailure::NotDone(error.to_string()),

@@ -92,6 +92,8 @@ pub enum CallFailure {
     NotDone(String),
     /// The call may have been carried out, or may still be carried out later.
     Unknown(String),
+    /// The store says that it has a defect, or that stored data is damaged. The outcome is unknown.
+    Broken(String),
 }
 
 impl fmt::Display for CallFailure {
@@ -100,7 +102,8 @@ impl fmt::Display for CallFailure {
             Self::Conflict => f.write_str("refused, because a key was written meanwhile"),
             Self::Refused(why) => write!(f, "refused: {why}"),
             Self::NotDone(why) => write!(f, "not carried out: {why}"),
-            Self::Unknown(why) => write!(f, "no answer, or none that says what was done: {why}"),
+            Self::Unknown(why) => write!(f, "the outcome is unknown: {why}"),
+            Self::Broken(why) => write!(f, "a defect: {why}"),
         }
     }
 }
@@ -131,7 +134,7 @@ pub trait HistoryClient: fmt::Debug + Send + Sync {
     async fn read_at(&self, session: &SessionKey, seq: u64) -> Result<Lists, CallFailure>;
     /// Reads the next page of the app's feed. Without a cursor, this is the first page.
     async fn feed(&self, app: &str, cursor: Option<&str>) -> Result<FeedPart, CallFailure>;
-    /// Checks that the stored state is the state that the events give.
+    /// Checks that the stored state of a session, its user and the app is the state that the events give.
     async fn verify(&self, session: &SessionKey) -> Result<(), CallFailure>;
 }
 

@@ -91,9 +91,18 @@ impl StandbyPair {
         self.wait_until_it_follows()
     }
 
+    /// Waits until the standby follows a primary that was started again.
+    ///
+    /// # Errors
+    ///
+    /// It does not follow within a minute. The message has its log.
+    pub fn wait_until_it_streams(&self) -> Result<()> {
+        self.wait_for("SELECT state = 'streaming' FROM pg_stat_replication")
+    }
+
     /// Waits until the standby follows. From then on, a primary with synchronous replication waits for it.
     fn wait_until_it_follows(&self) -> Result<()> {
-        self.wait_for("SELECT state = 'streaming' FROM pg_stat_replication")?;
+        self.wait_until_it_streams()?;
         if self.replication == Replication::Synchronous {
             self.primary.set(STANDBYS, "*")?;
             self.wait_for("SELECT sync_state = 'sync' FROM pg_stat_replication")?;
@@ -117,9 +126,10 @@ impl StandbyPair {
     }
 }
 
-/// Returns the settings of each server. A server waits for a standby only after one follows.
+/// Returns the settings of each server. A server waits for a standby only after one follows. It keeps its log, because a
+/// standby that was away could not follow without it.
 fn settings(replication: Replication) -> PostgresOptions {
-    let options = PostgresOptions::default().with_setting(STANDBYS, "");
+    let options = PostgresOptions::default().with_setting(STANDBYS, "").with_setting("wal_keep_size", "2GB");
     match replication {
         Replication::Synchronous => options.with_setting("synchronous_commit", "remote_apply"),
         Replication::Asynchronous => options,

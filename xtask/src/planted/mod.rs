@@ -52,18 +52,22 @@ fn is_found(error: &PlantedError, copy: &Path) -> Result<Option<String>, Stop> {
     let Some(printed) = failure(&mut tests(copy, &arguments))? else {
         return Ok(Some(format!("{} passes", error.test)));
     };
-    let Some(schedule) = schedule(&printed) else {
-        return Ok(Some(format!("{} prints no order of steps:\n{printed}", error.test)));
+    let Some((schedule, panic)) = schedule(&printed).zip(panic_in(&printed)) else {
+        return Ok(Some(format!("{} prints no panic with an order of steps:\n{printed}", error.test)));
     };
-    let again = failure(tests(copy, &arguments).env("SCRATCHBOOK_SCHEDULE", schedule))?;
-    Ok(again.is_none().then(|| "the printed order does not show it again".to_owned()))
+    let again = failure(tests(copy, &arguments).env("SCRATCHBOOK_SCHEDULE", schedule))?.unwrap_or_default();
+    let is_same = panic_in(&again) == Some(panic);
+    Ok((!is_same).then(|| format!("the printed order does not lead to the same panic again:\n{again}")))
 }
 
 /// Returns the text of a file with an error. Fails if the file does not have what the error changes.
 fn planted(error: &PlantedError, sound: &str) -> Result<String, String> {
     error.changes.iter().try_fold(sound.to_owned(), |text, (from, to)| match text.matches(from).count() {
         1 => Ok(text.replacen(from, to, 1)),
-        count => Err(format!("{} has {count} times, not once: {from}", error.file)),
+        count => Err(format!(
+            "'{}' cannot be planted: {} contains this text {count} times, and has to contain it once:\n{from}",
+            error.what, error.file
+        )),
     })
 }
 
@@ -80,6 +84,13 @@ fn schedule(printed: &str) -> Option<&str> {
     after.split_once("\n\"").map(|(schedule, _)| schedule)
 }
 
+/// Returns where the first thread panicked, and its message.
+fn panic_in(printed: &str) -> Option<(&str, &str)> {
+    let (_, after) = printed.split_once(" panicked at ")?;
+    let mut lines = after.lines();
+    lines.next().zip(lines.next())
+}
+
 fn tests(copy: &Path, arguments: &[&str]) -> Command {
     let mut command = cargo(&["test", "--quiet", "-p", "scratchbook-interleavings", "--test", PACKAGE]);
     command.args(arguments).current_dir(copy).env("CARGO_TARGET_DIR", copy.with_file_name("target"));
@@ -90,6 +101,9 @@ fn tests(copy: &Path, arguments: &[&str]) -> Command {
 
 /// Copies the repository. The sources of crates are copied a second time, to the folder of the errors.
 fn copy_repository(copy: &Path) -> Result<(), Stop> {
+    if copy.exists() {
+        fs::remove_dir_all(copy).map_err(|error| failed(copy, &error))?;
+    }
     // A file that was deleted may still be in Git's index.
     for path in house::tracked_files()?.iter().filter(|path| root().join(path).is_file()) {
         let text = read(&root().join(path))?;
@@ -110,11 +124,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Stop> {
     fs::read(path).map_err(|error| failed(path, &error))
 }
 
-/// Writes a file, unless it has this text already: Cargo builds again what has changed.
 fn write(path: &Path, text: &[u8]) -> Result<(), Stop> {
-    if fs::read(path).is_ok_and(|old| old == text) {
-        return Ok(());
-    }
     let folder = path.parent().unwrap_or(path);
     fs::create_dir_all(folder).and_then(|()| fs::write(path, text)).map_err(|error| failed(path, &error))
 }
@@ -144,5 +154,7 @@ mod tests {
     fn the_order_of_steps_is_read_from_what_a_test_prints() {
         assert_eq!(schedule("panicked\nfailing schedule:\n\"\n91023f\n00\n\"\npass that"), Some("91023f\n00"));
         assert_eq!(schedule("test failed"), None);
+        let printed = "thread 'a' panicked at src/a.rs:1:2:\nlost\nthread 'a' panicked at src/b.rs:3:4:\nagain\n";
+        assert_eq!(panic_in(printed), Some(("src/a.rs:1:2:", "lost")));
     }
 }

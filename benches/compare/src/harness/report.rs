@@ -7,7 +7,7 @@ use crate::summary::{CellKey, CellOutcome, Summary};
 use crate::systems::SystemId;
 use crate::{goals, inventory};
 
-/// The names of the tables in the page on benchmarks.
+/// The names of the tables in the pages on benchmarks.
 pub(crate) const TABLES: [&str; 11] =
     ["machine", "memory", "sqlite", "postgres", "goals", "limit", "growth", "resources", "setup", "systems", "missing"];
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 
-/// The name of scratchbook's Python package among the systems. Its folder in `benches/peers` has the same name.
+/// The name of scratchbook's Python package among the systems, as its `peer.json` in `benches/peers` says.
 pub(crate) const FOR_PYTHON: &str = "scratchbook for Python";
 
 /// A system on a store, and how its runner is started.
@@ -71,10 +71,14 @@ enum PeerSetup {
         setup: Option<SetupCost>,
     },
     /// A system of this repository, whose runner is beside this program.
-    Built {
-        system: String,
-        setup: SetupCost,
-    },
+    Built(BuiltSystem),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BuiltSystem {
+    system: String,
+    setup: SetupCost,
 }
 
 /// What it takes to build or install a system.
@@ -82,7 +86,7 @@ enum PeerSetup {
 pub(crate) struct SetupCost {
     /// The bytes of the installed files.
     pub(crate) bytes: u64,
-    /// How long it took from nothing, with downloads; `None` if something was there already.
+    /// How long it took; `None` if something of it was there already.
     pub(crate) seconds: Option<f64>,
 }
 
@@ -111,7 +115,7 @@ pub(crate) fn all(peers: &Path) -> Result<KnownSystems> {
     for peer in peers {
         match peer {
             PeerSetup::Unavailable { system, unavailable } => known.unavailable.push((system, unavailable)),
-            PeerSetup::Built { system, setup } => known.setups.push((system, setup)),
+            PeerSetup::Built(BuiltSystem { system, setup }) => known.setups.push((system, setup)),
             PeerSetup::Ready { system, run, folder, stores, setup } => {
                 known.setups.extend(setup.map(|setup| (system.clone(), setup)));
                 known.systems.extend(stores.into_iter().map(|store| System {
@@ -166,7 +170,7 @@ mod tests {
         assert!(matches!(&peers[0], PeerSetup::Unavailable { unavailable, .. } if unavailable == "no node"));
         assert!(matches!(&peers[1], PeerSetup::Ready { stores, .. } if stores.len() == 2));
         let cost = SetupCost { bytes: 7, seconds: None };
-        assert!(matches!(&peers[2], PeerSetup::Built { setup, .. } if *setup == cost));
+        assert!(matches!(&peers[2], PeerSetup::Built(built) if built.setup == cost));
     }
 
     #[test]
