@@ -48,7 +48,14 @@ pub fn check(observed: &Observed) -> Report {
     let refused = by_key::false_refusals(&observed.refusals, &observed.entries);
     let (false_acceptances, false_refusals) = (accepted.len(), refused.len());
     let wrong_writes = of_writes.len() + false_acceptances;
-    violations.extend(observed.feed.iter().flat_map(|feed| feed::violations(feed, &observed.committed)));
+    if let Some(feed) = &observed.feed {
+        violations.extend(feed::violations(feed, &observed.committed));
+        for (place, again) in &observed.feed_again {
+            let whole = [&feed[..*place], again].concat();
+            let found = feed::violations(&whole, &observed.committed).into_iter();
+            violations.extend(found.map(|why| format!("read again from event {place} of the feed: {why}")));
+        }
+    }
     violations.extend(of_writes.into_iter().chain(accepted).chain(refused));
     if written == 0 {
         violations.push("nothing was written, so nothing was checked".to_owned());

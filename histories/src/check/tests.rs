@@ -174,6 +174,10 @@ async fn a_feed_that_lacks_doubles_or_swaps_commits_is_found_out() {
     assert!(!violations(&|feed| drop(feed.remove(10))).is_empty());
     assert!(!violations(&|feed| feed.push(feed[10].clone())).is_empty());
     assert!(!violations(&|feed| drop(feed.pop())).is_empty());
+    // A reader that continues from an earlier cursor misses an event.
+    let mut again = observed().await;
+    again.feed_again.iter_mut().for_each(|(_, events)| drop(events.pop()));
+    assert!(check(&again).violations[0].starts_with("read again from event 0 of the feed: the feed lacks"));
     // Two events of different sessions that wrote the same list of the app.
     let both = |feed: &[crate::client::FeedEvent]| {
         let of_app = |n: &usize| feed[*n].lists.keys().find(|key| key.starts_with("app:")).cloned();
