@@ -45,8 +45,11 @@ impl Against<'_> {
         let workload = Workload::new(&now.to_string(), 2, 2)?;
         // A wrong address or token is reported at once.
         for (place, client) in clients.iter().enumerate() {
-            let created = client.create(&workload.sessions()[0]).await;
-            created.map_err(|error| format!("URI {}: {error}", place + 1))?;
+            // The other sessions are created by the first client alone, which shows whether all use one database.
+            let session = &workload.sessions()[0];
+            let tried = client.create(session).await.and(client.verify(session).await);
+            let tried = tried.and(client.feed(session.app_name(), None).await);
+            tried.map_err(|error| format!("URI {}: {error}", place + 1))?;
         }
         eprintln!("transactions of the app {} for {} s", workload.sessions()[0].app_name(), self.time.as_secs());
         let run = HistoryRun::begin(clients, workload).await?;

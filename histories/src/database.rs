@@ -19,7 +19,10 @@ use crate::servers::until_started;
 const NOTICE: Duration = Duration::from_secs(1);
 
 /// How long a disk stays full at most if no call fails.
-const FULL: Duration = Duration::from_secs(30);
+const FULL: Duration = Duration::from_secs(20);
+
+/// How many times to look, [`NOTICE`] apart, whether calls still fail because of an earlier fault.
+const SETTLING: usize = 12;
 
 /// The pause between two looks at the number of failed calls.
 const CHECK: Duration = Duration::from_millis(20);
@@ -311,9 +314,16 @@ impl Database {
     /// of its own.
     pub(crate) fn fill_disk(&self, time: Duration, failures: &FailedCalls) -> Result<bool, FaultError> {
         let Some(disk) = self.disk() else { return Ok(false) };
-        let before = failures.count();
+        // Failures of an earlier fault have to be over.
+        for _ in 0..SETTLING {
+            let count = failures.count();
+            sleep(NOTICE);
+            if failures.count() == count {
+                break;
+            }
+        }
         disk.fill()?;
-        let begun = Instant::now();
+        let (before, begun) = (failures.count(), Instant::now());
         while failures.count() == before && begun.elapsed() < FULL {
             sleep(CHECK);
         }

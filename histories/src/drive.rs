@@ -8,6 +8,7 @@ use scratchbook::SessionKey;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
+use crate::check::feed;
 use crate::client::{CallFailure, CommittedEvent, FeedEvent, HistoryClient};
 use crate::history::{EntryKind, HistoryEntry, HistoryRecorder};
 use crate::worker::{Worker, keys, reads};
@@ -43,14 +44,13 @@ pub struct Observed {
     pub refusals: Vec<RefusedWrite>,
     /// The app's feed, as a follower read it page by page; `None` if the follower failed.
     pub feed: Option<Vec<FeedEvent>>,
-    /// What the feed had after this many of its events, when it was read again from there. On PostgreSQL, events that do
-    /// not depend on each other may have another order then.
-    pub feed_again: Vec<(usize, Vec<FeedEvent>)>,
     /// The appends that were answered.
     pub committed: Vec<(SessionKey, String, CommittedEvent)>,
-    /// Unexplained refusals, reads of the past that differ from the answer to the event's append, and failed checks of
-    /// the stored state.
+    /// Unexplained refusals, reads of the past that differ from the answer to the event's append, and feeds that differ
+    /// when they are read again.
     pub wrong: Vec<String>,
+    /// Answers that report a defect or damaged data, and failed checks of the stored state.
+    pub defects: Vec<String>,
     /// The appends with an unknown outcome: their sessions and lists.
     pub unknown: Vec<(SessionKey, Vec<List>)>,
     /// Those of them that should have been refused if one of their keys was written since it was read.
@@ -208,42 +208,54 @@ async fn follow(run: Arc<WorkerContext>) -> Result<Vec<FeedEvent>, CallFailure> 
     let form = run.clients[0].cursor_form();
     let clients: Vec<_> = run.clients.iter().filter(|client| client.cursor_form() == form).collect();
     let (mut events, mut cursors, mut refusals) = (Vec::new(), Vec::<(String, usize)>::new(), 0);
+    let mut over_since = None;
     // Each page comes from another server, which knows only the cursor.
     for client in clients.iter().cycle() {
-        let is_over = run.is_over.load(Relaxed);
+        if over_since.is_none() && run.is_over.load(Relaxed) {
+            over_since = Some(Instant::now());
+        }
         let cursor = cursors.last().map(|(cursor, _)| cursor.as_str());
         let part = match until_answered(|| client.feed(&app, cursor)).await {
-            Err(CallFailure::Refused(why)) if cursor.is_some() && refusals < MOST_REFUSALS => {
+            Ok(part) => part,
+            Err(error @ (CallFailure::Unknown(_) | CallFailure::NotDone(_))) => return Err(error),
+            Err(error) => {
+                run.observed().wrong.push(format!("a page of the feed: {error}"));
                 refusals += 1;
-                run.observed().wrong.push(format!("a cursor of the feed was refused: {why}"));
+                if refusals > MOST_REFUSALS {
+                    return Ok(events);
+                }
                 // The rest is checked from the beginning.
                 (events, cursors) = (Vec::new(), Vec::new());
                 sleep(PAUSE).await;
                 continue;
             }
-            answered => answered?,
         };
         events.extend(part.events);
         cursors.push((part.cursor, events.len()));
-        if part.is_end && is_over {
-            break;
-        }
-        if part.is_end {
-            sleep(PAUSE).await;
+        match over_since {
+            Some(_) if part.is_end => break,
+            Some(since) if since.elapsed() > PATIENCE => return Err(without_end()),
+            _ if part.is_end => sleep(PAUSE).await,
+            _ => {}
         }
     }
     let step = cursors.len().div_ceil(CURSORS_READ_AGAIN).max(1);
     for ((cursor, place), client) in cursors.iter().step_by(step).zip(clients.iter().cycle()) {
-        let again = rest_of_feed(client.as_ref(), &app, cursor).await?;
-        run.observed().feed_again.push((*place, again));
+        let wrong = match rest_of_feed(client.as_ref(), &app, cursor).await {
+            Ok(again) => feed::difference(&events, *place, &again),
+            Err(error @ (CallFailure::Unknown(_) | CallFailure::NotDone(_))) => return Err(error),
+            Err(error) => Some(error.to_string()),
+        };
+        let wrong = wrong.map(|why| format!("the feed, read again from its event {place}: {why}"));
+        run.observed().wrong.extend(wrong);
     }
     Ok(events)
 }
 
 /// Reads the feed from a cursor to its end.
 async fn rest_of_feed(client: &dyn HistoryClient, app: &str, cursor: &str) -> Result<Vec<FeedEvent>, CallFailure> {
-    let (mut events, mut cursor) = (Vec::new(), cursor.to_owned());
-    loop {
+    let (mut events, mut cursor, begun) = (Vec::new(), cursor.to_owned(), Instant::now());
+    while begun.elapsed() < PATIENCE {
         let part = until_answered(|| client.feed(app, Some(&cursor))).await?;
         events.extend(part.events);
         if part.is_end {
@@ -251,6 +263,11 @@ async fn rest_of_feed(client: &dyn HistoryClient, app: &str, cursor: &str) -> Re
         }
         cursor = part.cursor;
     }
+    Err(without_end())
+}
+
+fn without_end() -> CallFailure {
+    CallFailure::Unknown(format!("the feed has no end after {} s", PATIENCE.as_secs()))
 }
 
 impl WorkerContext {
@@ -267,7 +284,7 @@ impl WorkerContext {
                     self.read_at_the_end(client.as_ref(), session, lists).await?;
                 }
                 if let Err(error) = until_answered(|| client.verify(session)).await {
-                    self.observed().wrong.push(format!("verify of {session}: {error:?}"));
+                    self.observed().defects.push(format!("verify of {session}: {error}"));
                 }
             }
             for (session, lists) in &unknown {
@@ -285,8 +302,14 @@ impl WorkerContext {
     ) -> Result<(), CallFailure> {
         let (process, keys) = (self.recorder.process(), keys(lists));
         self.recorder.record(process, EntryKind::Invoke, reads(lists, None));
-        let view = until_answered(|| client.read(session, &keys)).await?;
-        self.recorder.record(process, EntryKind::Ok, reads(lists, Some(&view.lists)));
+        match until_answered(|| client.read(session, &keys)).await {
+            Ok(view) => drop(self.recorder.record(process, EntryKind::Ok, reads(lists, Some(&view.lists)))),
+            Err(error @ (CallFailure::Unknown(_) | CallFailure::NotDone(_))) => return Err(error),
+            Err(error) => {
+                self.recorder.record(process, EntryKind::Fail, reads(lists, None));
+                self.observed().defects.push(format!("the last read of {session}: {error}"));
+            }
+        }
         Ok(())
     }
 }

@@ -24,13 +24,21 @@ pub struct ResultTable {
     done: Vec<DoneRow>,
 }
 
+/// What an earlier run found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EarlierRow {
+    /// No promise was broken.
+    Whole,
+    /// A promise was broken. The number of violations is then bold in the file.
+    Broken,
+}
+
 /// A row of the file.
 #[derive(Debug)]
 struct DoneRow {
     topology: String,
     seconds: u64,
-    /// Whether a promise was broken. The number of violations is then bold.
-    is_broken: bool,
+    found: EarlierRow,
 }
 
 impl ResultTable {
@@ -46,6 +54,9 @@ impl ResultTable {
             return Ok(table);
         };
         let text = fs::read_to_string(path)?;
+        // A run that was killed may have left part of a row.
+        let text = text.rsplit_once('\n').map_or("", |(whole, _)| whole).to_owned() + "\n";
+        fs::write(path, &text)?;
         let mut lines = text.lines();
         if !HEAD.iter().all(|line| lines.next() == Some(line)) {
             return Err(
@@ -60,15 +71,11 @@ impl ResultTable {
         Ok(table)
     }
 
-    /// Returns whether the table has a row for this topology with at least as many seconds.
+    /// Returns what the newest row of this topology with at least as many seconds says.
     #[must_use]
-    pub fn has(&self, topology: &str, time: Duration) -> bool {
-        self.done.iter().any(|row| row.topology == topology && row.seconds >= time.as_secs())
-    }
-
-    /// Returns the topologies of the file in which a promise was broken.
-    pub fn broken(&self) -> impl Iterator<Item = &str> {
-        self.done.iter().filter(|row| row.is_broken).map(|row| row.topology.as_str())
+    pub fn earlier(&self, topology: &str, time: Duration) -> Option<EarlierRow> {
+        let mut newest = self.done.iter().rev();
+        newest.find(|row| row.topology == topology && row.seconds >= time.as_secs()).map(|row| row.found)
     }
 
     /// Adds a row.
@@ -92,7 +99,8 @@ impl ResultTable {
             "| {topology} | {seconds} | {written} | {read} | {refused} | {failed} | {unknown} | {faults} | \
              {false_refusals} | {false_acceptances} | {bold}{violations}{bold} |"
         );
-        self.done.push(DoneRow { topology: topology.to_owned(), seconds, is_broken });
+        let found = if is_broken { EarlierRow::Broken } else { EarlierRow::Whole };
+        self.done.push(DoneRow { topology: topology.to_owned(), seconds, found });
         self.write(&row)
     }
 
@@ -101,15 +109,16 @@ impl ResultTable {
         let Some(path) = &self.path else { return Ok(()) };
         let mut file = File::options().create(true).append(true).open(path)?;
         // The row has to survive a crash in the runs that follow.
-        writeln!(file, "{line}").and_then(|()| file.sync_data())
+        file.write_all(format!("{line}\n").as_bytes()).and_then(|()| file.sync_data())
     }
 }
 
 fn row_in(line: &str) -> Option<DoneRow> {
     let cells: Vec<_> = line.split('|').map(str::trim).collect();
-    let ["", topology, seconds, .., violations, ""] = cells[..] else { return None };
-    let is_broken = violations.starts_with("**");
-    Some(DoneRow { topology: topology.to_owned(), seconds: seconds.parse().ok()?, is_broken })
+    let ["", topology, seconds, _, _, _, _, _, _, _, _, violations, ""] = cells[..] else { return None };
+    violations.trim_matches('*').parse::<u64>().ok()?;
+    let found = if violations.starts_with("**") { EarlierRow::Broken } else { EarlierRow::Whole };
+    Some(DoneRow { topology: topology.to_owned(), seconds: seconds.parse().ok()?, found })
 }
 
 /// Returns how many times each fault happened, and to what and when, if this was noted.
@@ -142,11 +151,13 @@ mod tests {
         let five = Duration::from_secs(5);
         ResultTable::open(Some(&path)).unwrap().add("sqlite", five, &outcome, true).unwrap();
         let mut table = ResultTable::open(Some(&path)).unwrap();
-        assert!(table.has("sqlite", five) && !table.has("sqlite", 2 * five) && !table.has("sqlite-4", five));
-        assert_eq!(table.broken().collect::<Vec<_>>(), ["sqlite"], "an interruption makes no broken promise whole");
+        assert_eq!(table.earlier("sqlite", five), Some(EarlierRow::Broken), "it stays broken after an interruption");
+        assert_eq!([table.earlier("sqlite", 2 * five), table.earlier("sqlite-4", five)], [None; 2]);
         table.add("sqlite-4", five, &outcome, false).unwrap();
         let row =
             |name: &str, count: &str| format!("| {name} | 5 | 7 | 0 | 0 | 0 | 0 | 2 server killed | 0 | 0 | {count} |");
+        fs::write(&path, fs::read_to_string(&path).unwrap() + "| memory | 5 | 7").unwrap();
+        assert_eq!(ResultTable::open(Some(&path)).unwrap().earlier("sqlite-4", five), Some(EarlierRow::Whole));
         let lines = [HEAD[0].to_owned(), HEAD[1].to_owned(), row("sqlite", "**1**"), row("sqlite-4", "1")];
         assert_eq!(fs::read_to_string(&path).unwrap().lines().collect::<Vec<_>>(), lines);
         fs::write(&path, "| topology | seconds |\n").unwrap();

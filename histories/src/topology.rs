@@ -38,7 +38,7 @@ pub struct Topology {
 enum Promise {
     /// It is strictly serializable.
     Everything,
-    /// Each acknowledged write is stored once and whole. Reads may be stale.
+    /// Each acknowledged write is stored once and whole, and nothing is damaged. Reads may be stale.
     Writes,
     Nothing,
 }
@@ -113,7 +113,7 @@ impl Topology {
     pub fn is_broken_by(&self, report: &Report) -> bool {
         match self.promise {
             Promise::Everything => !report.violations.is_empty(),
-            Promise::Writes => report.wrong_writes > 0,
+            Promise::Writes => report.written == 0 || report.wrong_writes > 0,
             Promise::Nothing => false,
         }
     }

@@ -127,9 +127,9 @@ impl Worker {
                 self.run.observed().committed.push((session.clone(), append.event_id, stored.clone()));
                 self.last = Some((session.clone(), stored));
             }
-            // An earlier attempt may still be carried out, so the outcome is unknown.
-            Err(error) if was_unknown => self.give_up(session, elements, seen, steps, error),
-            Err(CallFailure::Conflict) => {
+            // This is also the outcome of earlier attempts: a stored event is answered as stored, and an attempt that is
+            // still under way is refused as well.
+            Err(CallFailure::Conflict) if seen.is_some() => {
                 let at = recorder.record(self.process, EntryKind::Fail, steps);
                 let read = seen.map(|(_, read)| read).unwrap_or_default();
                 let of =
@@ -137,6 +137,8 @@ impl Worker {
                 let refusal = RefusedWrite { read: elements.iter().map(of).collect(), at };
                 self.run.observed().refusals.push(refusal);
             }
+            // An earlier attempt may still be carried out, so the outcome is unknown.
+            Err(error) if was_unknown => self.give_up(session, elements, seen, steps, error),
             Err(error @ (CallFailure::Unknown(_) | CallFailure::Broken(_))) => {
                 self.give_up(session, elements, seen, steps, error);
             }
@@ -155,10 +157,7 @@ impl Worker {
         error: CallFailure,
     ) {
         self.run.failures.add();
-        // The keys may have been written between the attempts.
-        if error != CallFailure::Conflict {
-            self.doubt(session, error);
-        }
+        self.doubt(session, error);
         for step in &mut steps {
             if let TransactionStep::Read { elements, .. } = step {
                 *elements = None;
@@ -186,8 +185,11 @@ impl Worker {
 
     /// Records an error that no fault explains.
     fn doubt(&self, session: &SessionKey, error: CallFailure) {
-        if let CallFailure::Refused(_) | CallFailure::Conflict | CallFailure::Broken(_) = error {
-            self.run.observed().wrong.push(format!("a transaction on {session} failed: {error}"));
+        let message = format!("a transaction on {session} failed: {error}");
+        match error {
+            CallFailure::Refused(_) | CallFailure::Conflict => self.run.observed().wrong.push(message),
+            CallFailure::Broken(_) => self.run.observed().defects.push(message),
+            CallFailure::NotDone(_) | CallFailure::Unknown(_) => {}
         }
     }
 

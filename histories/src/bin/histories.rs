@@ -10,7 +10,7 @@ use scratchbook_histories::faults::{FaultCounts, FaultError};
 use scratchbook_histories::power::disk::Honesty;
 use scratchbook_histories::power::{Attack, Durability, HEAD, Work};
 use scratchbook_histories::servers::serve;
-use scratchbook_histories::table::ResultTable;
+use scratchbook_histories::table::{EarlierRow, ResultTable};
 use scratchbook_histories::topology::{Topology, TopologyOptions, TopologyOutcome};
 use tokio::task::JoinSet;
 
@@ -28,7 +28,7 @@ struct HistoriesArgs {
 enum HistoriesCommand {
     /// Attacks topologies, and prints a row of a table for each.
     Run {
-        /// The topologies, such as sqlite-4; all by default. "short" names those that need only a server.
+        /// The topologies, such as sqlite-4; all by default. "short" stands for those that need at most one database server.
         topologies: Vec<String>,
         /// How long transactions run on each topology, in seconds.
         #[arg(long, default_value_t = 10)]
@@ -39,7 +39,8 @@ enum HistoriesCommand {
         /// The folder to write the histories to, as NAME.jsonl in Elle's format.
         #[arg(long)]
         folder: Option<PathBuf>,
-        /// The file to write the table to. Topologies that already have a row in this file are left out.
+        /// The file to write the table to. Topologies that have a row in this file with at least as many seconds are left
+        /// out.
         #[arg(long)]
         table: Option<PathBuf>,
         /// How many topologies are attacked at the same time. All are on this machine, so each does less then.
@@ -47,7 +48,8 @@ enum HistoriesCommand {
         at_once: usize,
     },
     /// Runs transactions on stores and servers of your own, and prints a row of the table. Make faults yourself
-    /// meanwhile. The data stays in the database, in an app of its own. A store's tables are migrated to this version.
+    /// meanwhile. The data stays in the database, in an app of its own. A store's tables are migrated to this version. The
+    /// feed is read from the first URI, and from others of its kind: stores or servers.
     Against {
         /// The URIs of stores, such as postgres://..., and the base URLs of servers, such as http://127.0.0.1:8000. All
         /// have to use one database.
@@ -154,14 +156,18 @@ async fn run(
     mut table: ResultTable,
     at_once: usize,
 ) -> Result<ExitCode, FaultError> {
-    let is_left = |topology: &Topology| !table.has(topology.name, options.time);
-    let mut left: Vec<_> = topologies.into_iter().rev().filter(is_left).collect();
-    let mut running = JoinSet::new();
-    let mut is_broken = false;
-    for name in table.broken() {
-        eprintln!("{name}: a promise was broken in an earlier run; the table has its violations");
-        is_broken = true;
+    let (mut left, mut is_broken) = (Vec::new(), false);
+    for topology in topologies.into_iter().rev() {
+        match table.earlier(topology.name, options.time) {
+            None => left.push(topology),
+            Some(EarlierRow::Whole) => eprintln!("{}: left out, because the file has its row", topology.name),
+            Some(EarlierRow::Broken) => {
+                eprintln!("{}: a promise was broken in an earlier run; delete its row to run it again", topology.name);
+                is_broken = true;
+            }
+        }
     }
+    let mut running = JoinSet::new();
     loop {
         while running.len() < at_once
             && let Some(topology) = left.pop()

@@ -41,12 +41,13 @@ pub(super) fn false_refusals(refusals: &[RefusedWrite], entries: &[HistoryEntry]
 /// its outcome is unknown, the last read of the list shows what came before the element.
 pub(super) fn false_acceptances(entries: &[HistoryEntry], unknown: &[GuardedWrite]) -> Vec<String> {
     let last: HashMap<_, _> = reads(entries).collect();
-    let of_unknown = unknown.iter().flat_map(|write| &write.appended).filter_map(|(list, read, element)| {
+    let is_wrong = |(list, read, element): &(String, Vec<u64>, u64)| {
         let stored = last.get(list)?;
         let place = stored.iter().position(|one| one == element)?;
         (stored[..place] != read[..])
             .then(|| format!("accepted, although {list} was written since it was {read:?}: it is {stored:?}"))
-    });
+    };
+    let of_unknown = unknown.iter().filter_map(|write| write.appended.iter().find_map(is_wrong));
     let accepted = entries.iter().filter(|entry| entry.kind == EntryKind::Ok).filter_map(falsely_accepted);
     accepted.chain(of_unknown).collect()
 }

@@ -1,6 +1,6 @@
 //! Checks that the feed has each commit once, in an order that explains what each commit found.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use scratchbook::SessionKey;
 
@@ -10,7 +10,10 @@ use crate::client::{CommittedEvent, FeedEvent};
 ///
 /// Each event of the feed has the lists that it changed, with all their elements. So the order of the feed explains the
 /// commits if and only if each list has exactly one more element than in the last event before that changed the list.
-pub(super) fn violations(feed: &[FeedEvent], committed: &[(SessionKey, String, CommittedEvent)]) -> Vec<String> {
+pub(super) fn violations<'f>(
+    feed: impl IntoIterator<Item = &'f FeedEvent>,
+    committed: &[(SessionKey, String, CommittedEvent)],
+) -> Vec<String> {
     let mut violations = Vec::new();
     let (mut seqs, mut lists) = (HashMap::new(), HashMap::<_, &[u64]>::new());
     let mut ids = HashMap::new();
@@ -41,6 +44,23 @@ pub(super) fn violations(feed: &[FeedEvent], committed: &[(SessionKey, String, C
         }
     }
     violations
+}
+
+/// Returns what is wrong with the rest of a feed that was read again, from the place after this many events. It must
+/// have the same events, in an order that explains them. On PostgreSQL, events that do not depend on each other may have
+/// another order than before.
+pub(crate) fn difference(feed: &[FeedEvent], place: usize, again: &[FeedEvent]) -> Option<String> {
+    let ids = |events: &[FeedEvent]| -> HashSet<String> { events.iter().map(|event| event.event_id.clone()).collect() };
+    let (before, now) = (ids(&feed[place..]), ids(again));
+    if let Some(id) = before.difference(&now).next() {
+        return Some(format!("it lacks the event {id}, which was there before"));
+    }
+    if let Some(id) = now.difference(&before).next() {
+        return Some(format!("it has the event {id}, which was not there before"));
+    }
+    // What is wrong with the first reading is reported by itself.
+    let is_sound = violations(feed, &[]).is_empty();
+    is_sound.then(|| violations(feed[..place].iter().chain(again), &[]).into_iter().next()).flatten()
 }
 
 /// Returns the owner of a key: the app, the user or the session. A session's id begins with its user's id.

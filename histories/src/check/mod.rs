@@ -2,7 +2,7 @@
 
 mod by_key;
 mod counts;
-mod feed;
+pub(crate) mod feed;
 mod isolation;
 
 use std::fmt;
@@ -30,7 +30,7 @@ pub struct Report {
     /// The violations, in words.
     pub violations: Vec<String>,
     /// How many of the violations are wrong writes: lost, doubled, stored in part, stored although they were
-    /// refused, or accepted although one of their keys had been written.
+    /// refused, or accepted although one of their keys had been written. Reports of defects and damaged data count, too.
     pub wrong_writes: usize,
 }
 
@@ -47,15 +47,9 @@ pub fn check(observed: &Observed) -> Report {
     let accepted = by_key::false_acceptances(&observed.entries, &observed.unknown_by_key);
     let refused = by_key::false_refusals(&observed.refusals, &observed.entries);
     let (false_acceptances, false_refusals) = (accepted.len(), refused.len());
-    let wrong_writes = of_writes.len() + false_acceptances;
-    if let Some(feed) = &observed.feed {
-        violations.extend(feed::violations(feed, &observed.committed));
-        for (place, again) in &observed.feed_again {
-            let whole = [&feed[..*place], again].concat();
-            let found = feed::violations(&whole, &observed.committed).into_iter();
-            violations.extend(found.map(|why| format!("read again from event {place} of the feed: {why}")));
-        }
-    }
+    let wrong_writes = of_writes.len() + false_acceptances + observed.defects.len();
+    violations.extend(observed.defects.clone());
+    violations.extend(observed.feed.iter().flat_map(|feed| feed::violations(feed, &observed.committed)));
     violations.extend(of_writes.into_iter().chain(accepted).chain(refused));
     if written == 0 {
         violations.push("nothing was written, so nothing was checked".to_owned());
