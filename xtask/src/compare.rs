@@ -20,7 +20,7 @@ const PEERS: &str = "benches/peers";
 const PEER: &str = "peer.json";
 /// The folder for what was set up, for the databases, and for the results of runs that are not published.
 const WORK: &str = "target/compare";
-/// The published results, from which the plots and the tables of docs/benchmarks.md are made.
+/// The published results, from which the plots and the tables of docs/benchmarks*.md are made.
 const PUBLISHED: &str = "benches/compare/results.jsonl";
 /// The profile of the measured programs. Cargo puts its programs into the folder of `release`.
 const PROFILE: [&str; 2] = ["--profile", "bench"];

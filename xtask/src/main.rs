@@ -63,8 +63,8 @@ usage: cargo xtask test [full] [--list | --changed | --step NAME...]
   test full   the same, and what takes long: clusters, fuzzing, more crashes, more cases, release builds, licences
   bench       scratchbook, other systems and the machine's limit, side by side, in two hours. A run that was
               interrupted continues. --quick takes some three minutes, --only NAME measures one workload, system or
-              store, --fresh begins again, --publish writes docs/benchmarks.md, the plots and the results
-  bench plots   draws the plots and writes the tables of docs/benchmarks.md again, from the published results
+              store, --fresh begins again, --publish writes the pages, the plots and the results
+  bench plots   draws the plots and writes the tables of docs/benchmarks*.md again, from the published results
   bench profile records with perf where the processor time goes, and writes docs/benchmarks-profiles.md
   bench ratios  the ratio benches
   bench serve   the server beside adk api_server
