@@ -1,5 +1,6 @@
 //! A run: its workers, the follower of its feed, and the reads at its end.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -283,12 +284,30 @@ impl WorkerContext {
                 for lists in self.workload.all_of(session).chunks(AT_ONCE) {
                     self.read_at_the_end(client.as_ref(), session, lists).await?;
                 }
-                if let Err(error) = until_answered(|| client.verify(session)).await {
-                    self.observed().defects.push(format!("verify of {session}: {error}"));
-                }
             }
             for (session, lists) in &unknown {
                 self.read_at_the_end(client.as_ref(), session, lists).await?;
+            }
+        }
+        self.verify_everything().await
+    }
+
+    /// Checks all states that are stored. A verification reads whole logs, so only one client asks for it.
+    async fn verify_everything(&self) -> Result<(), CallFailure> {
+        let (client, sessions) = (&self.clients[0], self.workload.sessions());
+        let mut verified = Vec::new();
+        for session in sessions {
+            verified.push((session.to_string(), until_answered(|| client.verify(session)).await));
+        }
+        let owners: BTreeSet<_> = sessions.iter().flat_map(|session| [session.user(), session.app()]).collect();
+        for owner in owners {
+            verified.push((format!("{owner:?}"), until_answered(|| client.verify_state(&owner)).await));
+        }
+        for (what, result) in verified {
+            match result {
+                Ok(()) => {}
+                Err(error @ (CallFailure::Unknown(_) | CallFailure::NotDone(_))) => return Err(error),
+                Err(error) => self.observed().defects.push(format!("verify of {what}: {error}")),
             }
         }
         Ok(())

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use scratchbook::SessionKey;
+use scratchbook::session::StateOwner;
 
 use super::{CallFailure, CommittedEvent, CursorForm, EventAppend, FeedPart, HistoryClient, Lists, StateView};
 
@@ -45,5 +46,9 @@ impl HistoryClient for ReadElsewhere {
 
     async fn verify(&self, session: &SessionKey) -> Result<(), CallFailure> {
         self.writes.verify(session).await
+    }
+
+    async fn verify_state(&self, owner: &StateOwner) -> Result<(), CallFailure> {
+        self.writes.verify_state(owner).await
     }
 }

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use reqwest::header::{AUTHORIZATION, HeaderValue};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use scratchbook::SessionKey;
+use scratchbook::session::StateOwner;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -17,6 +18,9 @@ use crate::faults::FaultError;
 
 /// How long a call may take before its outcome counts as unknown.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a verification may take, which reads a whole log.
+const VERIFICATION: Duration = Duration::from_secs(600);
 
 /// Calls a server over HTTP.
 #[derive(Clone, Debug)]
@@ -126,14 +130,14 @@ impl HistoryClient for HttpClient {
     }
 
     async fn verify(&self, session: &SessionKey) -> Result<(), CallFailure> {
-        let (app, user) = (session.app_name(), session.user_id());
-        let session = self.at(Method::GET, session, "verify");
-        let owners = [format!("{app}/users/{user}"), app.to_owned()];
-        let owners = owners.map(|owner| self.client.get(format!("{}/v1/apps/{owner}/verify", self.base)));
-        for request in std::iter::once(session).chain(owners) {
-            body_of(request.send().await).await?;
-        }
-        Ok(())
+        let request = self.at(Method::GET, session, "verify").timeout(VERIFICATION);
+        body_of(request.send().await).await.map(drop)
+    }
+
+    async fn verify_state(&self, owner: &StateOwner) -> Result<(), CallFailure> {
+        let user = owner.user_id().map(|user| format!("/users/{user}")).unwrap_or_default();
+        let request = self.client.get(format!("{}/v1/apps/{}{user}/verify", self.base, owner.app_name()));
+        body_of(request.timeout(VERIFICATION).send().await).await.map(drop)
     }
 }
 

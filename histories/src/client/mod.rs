@@ -9,6 +9,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 use scratchbook::SessionKey;
+use scratchbook::session::StateOwner;
 use serde_json::{Map, Value};
 
 pub use elsewhere::ReadElsewhere;
@@ -134,8 +135,10 @@ pub trait HistoryClient: fmt::Debug + Send + Sync {
     async fn read_at(&self, session: &SessionKey, seq: u64) -> Result<Lists, CallFailure>;
     /// Reads the next page of the app's feed. Without a cursor, this is the first page.
     async fn feed(&self, app: &str, cursor: Option<&str>) -> Result<FeedPart, CallFailure>;
-    /// Checks that the stored state of a session, its user and the app is the state that the events give.
+    /// Checks that the stored state of a session is the state that its events give.
     async fn verify(&self, session: &SessionKey) -> Result<(), CallFailure>;
+    /// Checks that the stored state of a user or an app is the state that its log gives.
+    async fn verify_state(&self, owner: &StateOwner) -> Result<(), CallFailure>;
 }
 
 /// Returns the lists among the values of a state or a delta.

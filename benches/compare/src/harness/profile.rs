@@ -140,7 +140,7 @@ fn part(share: &FunctionShare) -> &'static str {
         return KERNEL;
     }
     // A method of a trait is named `<Type as Trait>::method`.
-    let name = share.name.trim_start_matches(['<', '&']);
+    let name = share.name.trim_start_matches(['<', '&']).trim_start_matches("mut ");
     match PARTS.iter().find(|(_, names)| names.iter().any(|begin| name.starts_with(begin))) {
         Some((part, _)) => part,
         None if !name.contains("::") && !share.object.starts_with("lib") => SQLITE,
@@ -184,26 +184,29 @@ fn functions(profiles: &[(&str, Vec<FunctionShare>)]) -> String {
     text
 }
 
-/// Returns a function's name without generic arguments and without the hash that the compiler adds.
+/// Returns a function's name without generic arguments and without the hash that the compiler adds. A method of a trait,
+/// `<Type as Trait>::method`, becomes `Type::method`.
 fn short(name: &str) -> String {
+    let name = match name.rsplit_once("::h") {
+        Some((before, hash)) if hash.len() == 16 && hash.chars().all(|c| c.is_ascii_hexdigit()) => before,
+        _ => name,
+    };
+    let method = name.strip_prefix('<').and_then(|name| Some((name.split_once(" as ")?.0, name.rsplit_once(">::")?.1)));
+    let name = match method {
+        Some((of, method)) => format!("{}::{method}", of.trim_start_matches(['&', '<']).trim_start_matches("mut ")),
+        None => name.to_owned(),
+    };
     let (mut text, mut depth) = (String::new(), 0_u32);
     for character in name.chars() {
         match character {
             '<' => depth += 1,
             '>' => depth = depth.saturating_sub(1),
+            '|' => {}
             _ if depth == 0 => text.push(character),
             _ => {}
         }
     }
-    if text.starts_with("::") {
-        // The type and the trait of a method stand in angle brackets.
-        return name.replace('|', "\\|").chars().take(80).collect();
-    }
-    let text = text.replace("::::", "::");
-    match text.rsplit_once("::h") {
-        Some((before, hash)) if hash.len() == 16 && hash.chars().all(|c| c.is_ascii_hexdigit()) => before.to_owned(),
-        _ => text,
-    }
+    text.replace("::::", "::").replace("::_::", "::")
 }
 
 #[cfg(test)]
@@ -223,6 +226,8 @@ mod tests {
         assert_eq!(of("compare-runner", "mi_malloc").0, "allocator");
         assert_eq!(of("compare-runner", "sha2::sha256::compress256").0, "hashing");
         assert_eq!(of("compare-runner", "<f64 as zmij::Sealed>::write").0, REST);
+        let method = "<&mut serde_json::ser::Serializer<W,F> as serde_core::ser::Serializer>::serialize_str";
+        assert_eq!(of("compare-runner", method), ("JSON", "serde_json::ser::Serializer::serialize_str".to_owned()));
         let rust = "scratchbook_core::memory::append<T, U>::hfc20174bce66a6e3";
         assert_eq!(of("compare-runner", rust), ("scratchbook", "scratchbook_core::memory::append".to_owned()));
     }
