@@ -138,6 +138,12 @@ impl Database {
         Ok(Self::MariaDb(MariaDb::start(&MariaDbOptions::default())?))
     }
 
+    /// Starts a server with a binary log that is synced at each commit. Commits become visible only after this.
+    pub(crate) fn mariadb_with_binary_log() -> Result<Self, FaultError> {
+        let options = MariaDbOptions::default().with_line("log_bin = binlog").with_line("sync_binlog = 1");
+        Ok(Self::MariaDb(MariaDb::start(&options)?))
+    }
+
     pub(crate) fn mariadb_on_small_disk() -> Result<Self, FaultError> {
         let server = MariaDb::start(&MariaDbOptions::default())?;
         server.stop()?;
