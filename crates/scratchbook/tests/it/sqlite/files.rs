@@ -10,6 +10,7 @@ use std::time::Duration;
 use scratchbook::store::SqliteOptions;
 use scratchbook::{Error, ErrorKind, GetSessionConfig, SessionService};
 use serde_json::json;
+use tokio::sync::Notify;
 
 use crate::database::{DatabaseFile, append, check_whole, create, get, key, open_path, setting};
 
@@ -68,16 +69,17 @@ async fn nothing_is_acknowledged_that_is_not_in_the_file_that_was_moved_away() {
         let database = DatabaseFile::new();
         let service = Arc::new(database.open().await);
         create(service.as_ref(), "s1", json!({})).await;
-        let stop = Arc::new(AtomicBool::new(false));
+        let (stop, begun) = (Arc::new(AtomicBool::new(false)), Arc::new(Notify::new()));
         let writers: Vec<_> = (0..8)
             .map(|writer| {
-                let (service, stop) = (Arc::clone(&service), Arc::clone(&stop));
+                let (service, stop, begun) = (Arc::clone(&service), Arc::clone(&stop), Arc::clone(&begun));
                 tokio::spawn(async move {
                     let mut acknowledged = Vec::new();
                     for n in 0.. {
                         let id = format!("{writer}-{n}");
                         let done = append(service.as_ref(), &key("s1"), setting("n", n).with_id(&id)).await;
                         if done.is_ok() {
+                            begun.notify_one();
                             acknowledged.push(id);
                         }
                         if stop.load(Ordering::Relaxed) {
@@ -88,7 +90,9 @@ async fn nothing_is_acknowledged_that_is_not_in_the_file_that_was_moved_away() {
                 })
             })
             .collect();
-        tokio::time::sleep(Duration::from_millis(20 + 3 * round)).await;
+        // On a busy machine, the first append may take long.
+        begun.notified().await;
+        tokio::time::sleep(Duration::from_millis(3 * round)).await;
         let elsewhere = DatabaseFile::new();
         fs::rename(&database.path, &elsewhere.path).unwrap();
         tokio::time::sleep(Duration::from_millis(20)).await;
