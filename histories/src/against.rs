@@ -47,9 +47,12 @@ impl Against<'_> {
         for (place, client) in clients.iter().enumerate() {
             // The other sessions are created by the first client alone, which shows whether all use one database.
             let session = &workload.sessions()[0];
-            let tried = client.create(session).await.and(client.verify(session).await);
-            let tried = tried.and(client.feed(session.app_name(), None).await);
-            tried.map_err(|error| format!("URI {}: {error}", place + 1))?;
+            let tried = async {
+                client.create(session).await?;
+                client.verify(session).await?;
+                client.feed(session.app_name(), None).await
+            };
+            tried.await.map_err(|error| format!("URI {}: {error}", place + 1))?;
         }
         eprintln!("transactions of the app {} for {} s", workload.sessions()[0].app_name(), self.time.as_secs());
         let run = HistoryRun::begin(clients, workload).await?;

@@ -180,7 +180,7 @@ async fn until_answered<T, C: Future<Output = Result<T, CallFailure>>>(call: imp
     let begun = Instant::now();
     loop {
         match call().await {
-            Err(CallFailure::Unknown(_) | CallFailure::NotDone(_)) if begun.elapsed() < PATIENCE => sleep(PAUSE).await,
+            Err(error) if error.is_without_answer() && begun.elapsed() < PATIENCE => sleep(PAUSE).await,
             answered => return answered,
         }
     }
@@ -218,7 +218,7 @@ async fn follow(run: Arc<WorkerContext>) -> Result<Vec<FeedEvent>, CallFailure> 
         let cursor = cursors.last().map(|(cursor, _)| cursor.as_str());
         let part = match until_answered(|| client.feed(&app, cursor)).await {
             Ok(part) => part,
-            Err(error @ (CallFailure::Unknown(_) | CallFailure::NotDone(_))) => return Err(error),
+            Err(error) if error.is_without_answer() => return Err(error),
             Err(error) => {
                 run.observed().wrong.push(format!("a page of the feed: {error}"));
                 refusals += 1;
@@ -244,7 +244,7 @@ async fn follow(run: Arc<WorkerContext>) -> Result<Vec<FeedEvent>, CallFailure> 
     for ((cursor, place), client) in cursors.iter().step_by(step).zip(clients.iter().cycle()) {
         let wrong = match rest_of_feed(client.as_ref(), &app, cursor).await {
             Ok(again) => feed::difference(&events, *place, &again),
-            Err(error @ (CallFailure::Unknown(_) | CallFailure::NotDone(_))) => return Err(error),
+            Err(error) if error.is_without_answer() => return Err(error),
             Err(error) => Some(error.to_string()),
         };
         let wrong = wrong.map(|why| format!("the feed, read again from its event {place}: {why}"));
@@ -306,7 +306,7 @@ impl WorkerContext {
         for (what, result) in verified {
             match result {
                 Ok(()) => {}
-                Err(error @ (CallFailure::Unknown(_) | CallFailure::NotDone(_))) => return Err(error),
+                Err(error) if error.is_without_answer() => return Err(error),
                 Err(error) => self.observed().defects.push(format!("verify of {what}: {error}")),
             }
         }
@@ -323,7 +323,7 @@ impl WorkerContext {
         self.recorder.record(process, EntryKind::Invoke, reads(lists, None));
         match until_answered(|| client.read(session, &keys)).await {
             Ok(view) => drop(self.recorder.record(process, EntryKind::Ok, reads(lists, Some(&view.lists)))),
-            Err(error @ (CallFailure::Unknown(_) | CallFailure::NotDone(_))) => return Err(error),
+            Err(error) if error.is_without_answer() => return Err(error),
             Err(error) => {
                 self.recorder.record(process, EntryKind::Fail, reads(lists, None));
                 self.observed().defects.push(format!("the last read of {session}: {error}"));

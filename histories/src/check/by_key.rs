@@ -4,22 +4,22 @@
 use std::collections::{HashMap, HashSet};
 
 use super::beginnings;
+use super::counts::{appends, reads};
 use crate::drive::{GuardedWrite, RefusedWrite};
 use crate::history::{EntryKind, HistoryEntry, TransactionStep};
 
 /// Returns the writes that were refused although no other client had written their keys since the writers read them.
 pub(super) fn false_refusals(refusals: &[RefusedWrite], entries: &[HistoryEntry]) -> Vec<String> {
     let beginnings = beginnings(entries);
-    let stored: HashSet<_> = reads(entries).flat_map(|(list, all)| all.iter().map(move |one| (list, *one))).collect();
+    let stored: HashSet<_> =
+        entries.iter().flat_map(reads).flat_map(|(list, all)| all.iter().map(move |one| (list, *one))).collect();
     // When the append of each element began, by its list. An append with an unknown outcome counts only if somebody
     // has read its element.
     let mut begun = HashMap::<_, Vec<_>>::new();
     for (end, entry) in entries.iter().enumerate() {
         let Some(beginning) = beginnings[end].filter(|_| entry.kind != EntryKind::Fail) else { continue };
-        for step in &entry.value {
-            if let TransactionStep::Append { list, element } = step
-                && (entry.kind == EntryKind::Ok || stored.contains(&(list, *element)))
-            {
+        for (list, element) in appends(entry) {
+            if entry.kind == EntryKind::Ok || stored.contains(&(list, *element)) {
                 begun.entry(list).or_default().push((*element, beginning));
             }
         }
@@ -40,7 +40,7 @@ pub(super) fn false_refusals(refusals: &[RefusedWrite], entries: &[HistoryEntry]
 /// it. Such a write read a list, appended one element, and got back something other than that list with the element. If
 /// its outcome is unknown, the last read of the list shows what came before the element.
 pub(super) fn false_acceptances(entries: &[HistoryEntry], unknown: &[GuardedWrite]) -> Vec<String> {
-    let last: HashMap<_, _> = reads(entries).collect();
+    let last: HashMap<_, _> = entries.iter().flat_map(reads).collect();
     let is_wrong = |(list, read, element): &(String, Vec<u64>, u64)| {
         let stored = last.get(list)?;
         let place = stored.iter().position(|one| one == element)?;
@@ -73,13 +73,4 @@ fn falsely_accepted(entry: &HistoryEntry) -> Option<String> {
         }
     }
     None
-}
-
-/// Returns the lists that were read, and what they contained, in the order of the reads.
-fn reads(entries: &[HistoryEntry]) -> impl Iterator<Item = (&String, &Vec<u64>)> {
-    let ended = entries.iter().filter(|entry| entry.kind == EntryKind::Ok);
-    ended.flat_map(|entry| &entry.value).filter_map(|step| match step {
-        TransactionStep::Read { list, elements: Some(elements) } => Some((list, elements)),
-        _ => None,
-    })
 }

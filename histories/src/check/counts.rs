@@ -65,7 +65,7 @@ fn from_nobody(entries: &[HistoryEntry]) -> Option<String> {
     strange.map(|(place, list)| format!("{list} was read at {place} with elements that nobody appended"))
 }
 
-fn appends(entry: &HistoryEntry) -> impl Iterator<Item = (&String, &u64)> {
+pub(super) fn appends(entry: &HistoryEntry) -> impl Iterator<Item = (&String, &u64)> {
     entry.value.iter().filter_map(|step| match step {
         TransactionStep::Append { list, element } => Some((list, element)),
         TransactionStep::Read { .. } => None,
@@ -73,7 +73,7 @@ fn appends(entry: &HistoryEntry) -> impl Iterator<Item = (&String, &u64)> {
 }
 
 /// Returns what the reads of a committed transaction found.
-fn reads(entry: &HistoryEntry) -> impl Iterator<Item = (&String, &Vec<u64>)> {
+pub(super) fn reads(entry: &HistoryEntry) -> impl Iterator<Item = (&String, &Vec<u64>)> {
     let steps = entry.value.iter().filter(|_| entry.kind == EntryKind::Ok);
     steps.filter_map(|step| match step {
         TransactionStep::Read { list, elements } => elements.as_ref().map(|elements| (list, elements)),

@@ -8,7 +8,7 @@ mod isolation;
 use std::fmt;
 
 use crate::drive::Observed;
-use crate::history::{EntryKind, HistoryEntry, TransactionStep};
+use crate::history::{EntryKind, HistoryEntry};
 
 /// What a run did, and what was wrong with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,8 +38,7 @@ pub struct Report {
 #[must_use]
 pub fn check(observed: &Observed) -> Report {
     let count = |kind| observed.entries.iter().filter(|entry| entry.kind == kind).count();
-    let is_write =
-        |entry: &&HistoryEntry| entry.value.iter().any(|step| matches!(step, TransactionStep::Append { .. }));
+    let is_write = |entry: &&HistoryEntry| counts::appends(entry).next().is_some();
     let written = observed.entries.iter().filter(|entry| entry.kind == EntryKind::Ok).filter(is_write).count();
     let mut violations = observed.wrong.clone();
     violations.extend(isolation::violations(&observed.entries));

@@ -97,6 +97,14 @@ pub enum CallFailure {
     Broken(String),
 }
 
+impl CallFailure {
+    /// Returns whether the store has not answered the call, so that it can be repeated.
+    #[must_use]
+    pub fn is_without_answer(&self) -> bool {
+        matches!(self, Self::NotDone(_) | Self::Unknown(_))
+    }
+}
+
 impl fmt::Display for CallFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

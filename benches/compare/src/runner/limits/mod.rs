@@ -80,6 +80,17 @@ fn prepared(store: &str, location: &str) -> Result<BenchStore> {
     BenchStore::open(store, location)
 }
 
+/// Creates a session for each task, and returns their users and ids.
+async fn addresses(store: &BenchStore, request: &CellRequest) -> Result<Vec<(String, String)>> {
+    let mut addresses = Vec::new();
+    for task in 0..request.tasks {
+        let id = format!("{}-{}-{}-{task}", request.size, request.tasks, request.round);
+        let session = store.session(&id, request.size).await?;
+        addresses.push((session.user_id().to_owned(), id));
+    }
+    Ok(addresses)
+}
+
 fn unsupported(request: &CellRequest) -> CellFailure {
     CellFailure::Unsupported(format!("there is no bare way to measure {}", request.workload))
 }

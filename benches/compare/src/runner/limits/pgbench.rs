@@ -43,13 +43,9 @@ impl PgbenchLimit {
         if request.workload != "append" || request.tasks > MOST_CONNECTIONS {
             return Err(super::unsupported(request));
         }
-        let (mut users, mut sessions) = (Vec::new(), Vec::new());
-        for task in 0..request.tasks {
-            let id = format!("{}-{}-{}-{task}", request.size, request.tasks, request.round);
-            let session = self.store.runtime.block_on(self.store.session(&id, request.size))?;
-            users.push(format!("'{}'", session.user_id()));
-            sessions.push(format!("'{id}'"));
-        }
+        let addresses = self.store.runtime.block_on(super::addresses(&self.store, request))?;
+        let quoted = addresses.into_iter().map(|(user, session)| (format!("'{user}'"), format!("'{session}'")));
+        let (users, sessions): (Vec<_>, Vec<_>) = quoted.unzip();
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("append.sql");
         std::fs::write(&path, script(&users, &sessions))?;

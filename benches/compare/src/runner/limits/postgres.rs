@@ -139,12 +139,7 @@ impl PostgresLimit {
     }
 
     async fn append(&self, request: &CellRequest) -> Result<Measurement> {
-        let mut addresses = Vec::new();
-        for task in 0..request.tasks {
-            let id = format!("{}-{}-{}-{task}", request.size, request.tasks, request.round);
-            let session = self.store.session(&id, request.size).await?;
-            addresses.push((session.user_id().to_owned(), id));
-        }
+        let addresses = super::addresses(&self.store, request).await?;
         let mut writers = Writers::new(addresses, i64::try_from(request.size)?);
         let mut clock = LatencyClock::start(None);
         while clock.elapsed().as_secs_f64() < request.seconds {

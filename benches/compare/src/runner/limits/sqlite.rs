@@ -41,12 +41,7 @@ impl SqliteLimit {
 
     /// Measures transactions that write one event to each session.
     fn append(&self, request: &CellRequest) -> Result<Measurement> {
-        let mut addresses = Vec::new();
-        for task in 0..request.tasks {
-            let id = format!("{}-{}-{}-{task}", request.size, request.tasks, request.round);
-            let session = self.store.runtime.block_on(self.store.session(&id, request.size))?;
-            addresses.push((session.user_id().to_owned(), id));
-        }
+        let addresses = self.store.runtime.block_on(super::addresses(&self.store, request))?;
         let mut writers = Writers::new(addresses, i64::try_from(request.size)?);
         let mut clock = LatencyClock::start(None);
         while clock.elapsed().as_secs_f64() < request.seconds {
