@@ -22,6 +22,11 @@ const WATCHDOG: &str = include_str!("watchdog.sh");
 /// program.
 const REGISTER: &str = r#": >"$1/running/$$" || exit 1; shift; exec "$@""#;
 
+/// How long a program may take until it ends.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a program may take until it ends after it has done its work.
+const AFTER_DONE: Duration = Duration::from_secs(5);
+
 /// A temporary folder that one user owns, with the processes that run in it.
 #[derive(Debug)]
 pub(crate) struct Folder {
@@ -110,19 +115,38 @@ impl Folder {
 
     /// Runs a program until it ends. It has to succeed within two minutes.
     pub(crate) fn run<S: AsRef<std::ffi::OsStr>>(&self, program: &Path, arguments: &[S]) -> Result<()> {
+        self.run_until(program, arguments, || false)
+    }
+
+    /// Runs a program until it ends, within two minutes. A program that is `done` and does not end within five seconds is
+    /// killed.
+    pub(crate) fn run_until<S: AsRef<std::ffi::OsStr>>(
+        &self,
+        program: &Path,
+        arguments: &[S],
+        done: impl Fn() -> bool,
+    ) -> Result<()> {
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let log = format!("{name}.log");
-        let mut command = self.command(program, &log)?;
-        let mut child = command.args(arguments).spawn().map_err(|error| Error::io(&name, &error))?;
-        let status = wait(&mut child, Duration::from_secs(120)).map_err(|error| Error::io(&name, &error))?;
-        if status.is_none() {
-            self.kill(&mut child)?;
-        }
-        self.forget(&child);
+        let failed = |error| Error::io(&name, &error);
+        let mut child = self.command(program, &log)?.args(arguments).spawn().map_err(failed)?;
+        let (start, mut was_done) = (Instant::now(), false);
+        let status = loop {
+            if let Some(status) = wait(&mut child, AFTER_DONE).map_err(failed)? {
+                self.forget(&child);
+                break Some(status);
+            }
+            if was_done || start.elapsed() > PATIENCE {
+                self.kill(&mut child)?;
+                break None;
+            }
+            was_done = done();
+        };
         match status {
             Some(status) if status.success() => Ok(()),
             Some(status) => Err(Error::new(format!("{name} ended with {status}:\n{}", self.tail(&log)))),
-            None => Err(Error::new(format!("{name} took longer than two minutes:\n{}", self.tail(&log)))),
+            None if was_done => Ok(()),
+            None => Err(Error::new(format!("{name} took longer than {PATIENCE:?}:\n{}", self.tail(&log)))),
         }
     }
 

@@ -195,16 +195,26 @@ impl MariaDb {
     /// Returns the position of the last transaction in the data of a dead node of a cluster.
     pub(crate) fn recover_position(&self) -> Result<String> {
         const FOUND: &str = "Recovered position:";
+        const RECOVERY_LOG: &str = "recover.err";
         let arguments = [
             format!("--defaults-file={}", self.folder.path().join("my.cnf").display()),
             "--wsrep-recover".into(),
-            "--log-error=recover.err".into(),
+            format!("--log-error={RECOVERY_LOG}"),
         ];
-        self.folder.run(&self.program, &arguments)?;
-        let path = self.folder.path().join("data/recover.err");
-        let text = std::fs::read_to_string(&path).map_err(|error| Error::io(path.display(), &error))?;
-        let found = text.lines().rev().find_map(|line| Some(line.split_once(FOUND)?.1.trim().to_owned()));
-        found.ok_or_else(|| Error::new(format!("no '{FOUND}' in what mariadbd said:\n{text}")))
+        let path = self.folder.path().join("data").join(RECOVERY_LOG);
+        // The log of an earlier recovery has an old position.
+        if let Err(error) = std::fs::remove_file(&path)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            return Err(Error::io(path.display(), &error));
+        }
+        let position = || {
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            text.lines().rev().find_map(|line| Some(line.split_once(FOUND)?.1.trim().to_owned()))
+        };
+        // Now and then, the server has written the position and does not end.
+        self.folder.run_until(&self.program, &arguments, || position().is_some())?;
+        position().ok_or_else(|| Error::new(format!("no '{FOUND}' in {}", path.display())))
     }
 
     /// Returns the end of the server's log.

@@ -17,7 +17,7 @@ use super::error;
 use super::params::Unshown;
 use super::statements::Statement;
 use scratchbook_core::error::{Error, ErrorKind, Result};
-pub(crate) use scratchbook_database::{Attempt, CommitFate, Failure, RowCount, RowRoom};
+pub(crate) use scratchbook_database::{Attempt, CommitFate, Failure, RowCount, RowRoom, yield_between_rows};
 
 /// A connection that is lent to a call. Nothing on it outlives the call: an open transaction is rolled back, and a
 /// connection whose state is unknown is closed.
@@ -73,8 +73,7 @@ impl Lease<'_> {
         self.within(deadline, all_rows(client, &prepared.map_err(not_done)?, params)).await
     }
 
-    /// Runs a statement whose rows have a limited size. If they exceed it, the remaining rows are not read, and the
-    /// connection is closed. `is_of_item` says which rows belong to the items of a page.
+    /// Runs a statement whose rows have a limited size; see [`for_each_within`](Self::for_each_within).
     pub(super) async fn query_within(
         &self,
         statement: &Statement,
@@ -82,22 +81,44 @@ impl Lease<'_> {
         room: RowRoom,
         is_of_item: impl Fn(&Row) -> bool,
     ) -> Attempt<Vec<Row>> {
+        let mut rows = Vec::new();
+        let each = |row| {
+            rows.push(row);
+            Ok(())
+        };
+        self.for_each_within(statement, params, room, is_of_item, each).await?;
+        Ok(rows)
+    }
+
+    /// Runs a statement whose rows have a limited size, and handles each row while the server still sends others. If
+    /// the rows exceed the size, or one cannot be handled, the remaining rows are not read, and the connection is closed.
+    /// `is_of_item` says which rows belong to the items of a page.
+    pub(super) async fn for_each_within(
+        &self,
+        statement: &Statement,
+        params: &[&(dyn ToSql + Sync)],
+        room: RowRoom,
+        is_of_item: impl Fn(&Row) -> bool,
+        mut each: impl FnMut(Row) -> Result<()>,
+    ) -> Attempt<()> {
         let (client, deadline) = (self.client()?, self.deadline());
         let prepared = self.within(deadline, client.prepare_typed_cached(&statement.sql, statement.types)).await;
         let prepared = prepared.map_err(not_done)?;
         let work = async {
             let params = params.iter().map(|param| Unshown(*param));
             let mut stream = pin!(client.query_raw(&prepared, params).await?);
-            let (mut rows, mut count) = (Vec::new(), RowCount::new(room));
+            let (mut taken, mut count) = (0, RowCount::new(room));
             while let Some(row) = stream.try_next().await? {
-                if let Err(full) = count.take(row.raw_size_bytes() as u64, is_of_item(&row)) {
+                yield_between_rows(taken).await;
+                taken += 1;
+                let fits = count.take(row.raw_size_bytes() as u64, is_of_item(&row));
+                if let Err(failure) = fits.and_then(|()| Ok(each(row)?)) {
                     // The remaining rows are still being sent.
                     self.flags.broken.store(true, Ordering::Relaxed);
-                    return Ok(Err(full));
+                    return Ok(Err(failure));
                 }
-                rows.push(row);
             }
-            Ok(Ok(rows))
+            Ok(Ok(()))
         };
         self.within(deadline, work).await?
     }

@@ -16,7 +16,7 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::{damaged, described};
 use scratchbook_core::session::{LogPositions, Session, SessionKey, SessionMetadata, seconds_of_micros};
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
-pub(crate) use scratchbook_database::{Attempt, Reads, RowRoom, yield_between_rows};
+pub(crate) use scratchbook_database::{Attempt, Reads, RowRoom};
 
 #[async_trait]
 impl Reads for Postgres {
@@ -52,8 +52,9 @@ impl Postgres {
         let params: [&(dyn ToSql + Sync); 12] =
             [&app, &user, &session, &number, &limit, &seconds, &many, &far, &own, &of_user, &of_app, &now];
         let is_event = |row: &Row| row.try_get(0).is_ok_and(|kind: &str| kind == "event");
-        let rows = lease.query_within(statement, &params, room, is_event).await?;
-        Ok(assemble(key, &rows).await?)
+        let mut rows = SessionRows::new(key);
+        lease.for_each_within(statement, &params, room, is_event, |row| rows.take(&row)).await?;
+        Ok(rows.session())
     }
 }
 
@@ -86,53 +87,86 @@ impl Bounds {
     }
 }
 
-async fn assemble(key: &SessionKey, rows: &[Row]) -> Result<Option<Session>> {
-    let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-    let (mut place, mut logs, mut bytes) = (None, LogPositions::default(), 0);
-    let [mut own, mut of_user, mut of_app] = [const { None }; 3].map(|_: Option<()>| ScopeMap::new());
-    let mut events: Vec<(i64, Arc<Event>)> = Vec::new();
-    for (count, row) in rows.iter().enumerate() {
-        yield_between_rows(count).await;
+/// A session that is assembled from the rows of its statement.
+struct SessionRows<'a> {
+    key: &'a SessionKey,
+    place: Option<SessionPlace>,
+    logs: LogPositions,
+    bytes: u64,
+    own: ScopeMap,
+    of_user: ScopeMap,
+    of_app: ScopeMap,
+    events: Vec<(i64, Arc<Event>)>,
+}
+
+/// The contents of the session's row.
+struct SessionPlace {
+    seq: u64,
+    /// The times of creation and of the last update, in microseconds since 1970.
+    times: (i64, i64),
+    metadata: SessionMetadata,
+    expires: Option<i64>,
+}
+
+impl<'a> SessionRows<'a> {
+    fn new(key: &'a SessionKey) -> Self {
+        Self {
+            key,
+            place: None,
+            logs: LogPositions::default(),
+            bytes: 0,
+            own: ScopeMap::new(),
+            of_user: ScopeMap::new(),
+            of_app: ScopeMap::new(),
+            events: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, row: &Row) -> Result<()> {
+        let key = self.key;
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
         let damaged_row = || format!("a row of the session {key}");
         let kind: &str = column(row, 0, damaged_row)?;
         let (values, scope, owner) = match kind {
             "event" => {
                 let seq = column(row, 1, damaged_row)?;
                 let text = column(row, 4, || format!("the event {seq} of {key}"))?;
-                events.push((seq, Arc::new(rows::event(seq, text, key)?)));
-                continue;
+                self.events.push((seq, Arc::new(rows::event(seq, text, key)?)));
+                return Ok(());
             }
             "place" => {
                 let described = || format!("the session {key}");
                 let seq = rows::number(column(row, 1, described)?, described)?;
                 let metadata = metadata(row, [3, 4], described)?;
                 let times = (column(row, 6, described)?, column(row, 2, described)?);
-                place = Some((seq, times, metadata, column(row, 5, described)?));
-                continue;
+                self.place = Some(SessionPlace { seq, times, metadata, expires: column(row, 5, described)? });
+                return Ok(());
             }
             "size" => {
                 let described = || format!("the size of the session {key}");
-                bytes = rows::number(column(row, 1, described)?, described)?;
-                continue;
+                self.bytes = rows::number(column(row, 1, described)?, described)?;
+                return Ok(());
             }
             "logs" => {
-                logs = LogPositions::new(log_position(row, 1, key)?, log_position(row, 2, key)?);
-                continue;
+                self.logs = LogPositions::new(log_position(row, 1, key)?, log_position(row, 2, key)?);
+                return Ok(());
             }
-            "session" => (&mut own, Scope::Session, &[app, user, session][..]),
-            "user" => (&mut of_user, Scope::User, &[app, user][..]),
-            _ => (&mut of_app, Scope::App, &[app][..]),
+            "session" => (&mut self.own, Scope::Session, &[app, user, session][..]),
+            "user" => (&mut self.of_user, Scope::User, &[app, user][..]),
+            _ => (&mut self.of_app, Scope::App, &[app][..]),
         };
-        rows::insert(values, scope, owner, column(row, 3, damaged_row)?, column(row, 4, damaged_row)?)?;
+        rows::insert(values, scope, owner, column(row, 3, damaged_row)?, column(row, 4, damaged_row)?)
     }
-    let Some((seq, times, metadata, expires)) = place else {
-        return Ok(None);
-    };
-    events.sort_by_key(|(seq, _)| *seq);
-    let events = events.into_iter().map(|(_, event)| event).collect();
-    let session = described(key.clone(), StateMap::new(own, of_user, of_app), times, seq);
-    let session = session.with_events(events).with_log_positions(logs).with_expire_time(seconds(expires));
-    Ok(Some(session.with_metadata(metadata).with_stored_bytes(bytes)))
+
+    /// Returns the session, if there was a row of it.
+    fn session(mut self) -> Option<Session> {
+        let SessionPlace { seq, times, metadata, expires } = self.place?;
+        self.events.sort_by_key(|(seq, _)| *seq);
+        let events = self.events.into_iter().map(|(_, event)| event).collect();
+        let session = described(self.key.clone(), StateMap::new(self.own, self.of_user, self.of_app), times, seq);
+        let session = session.with_events(events).with_log_positions(self.logs).with_expire_time(seconds(expires));
+        Some(session.with_metadata(metadata).with_stored_bytes(self.bytes))
+    }
 }
 
 /// Reads the title and labels from two columns of a row.

@@ -170,11 +170,11 @@ fn field(id: &SystemId, outcome: Option<&CellOutcome>, ours: Option<f64>, worklo
 
 /// Returns a table of the goals, with the missed goals first.
 fn goals(summary: &Summary) -> String {
-    let mut text = header(["goal", "beside", "wanted", "measured", "met"].map(str::to_owned).into_iter());
+    let mut text = header(["goal", "beside", "wanted", "measured", "the limit", "met"].map(str::to_owned).into_iter());
     let (met, missed): (Vec<_>, Vec<_>) = goals::standings(summary).into_iter().partition(|it| it.is_met);
     for it in missed.into_iter().chain(met) {
         let is_met = if it.is_met { "yes" } else { "**no**" }.to_owned();
-        row(&mut text, [it.what, it.beside, it.goal, it.measured, is_met].into_iter());
+        row(&mut text, [it.what, it.beside, it.goal, it.measured, it.limit, is_met].into_iter());
     }
     text
 }
