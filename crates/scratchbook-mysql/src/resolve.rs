@@ -13,6 +13,7 @@ use super::row::{RowCells, address};
 use super::state::position;
 use super::unique_ids::{CreationStart, NewKey};
 use async_trait::async_trait;
+use scratchbook_core::error::{Error, ErrorKind};
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::commit::{KeyChange, PreparedSession, PreparedState};
 use scratchbook_core::plan::limits::Limits;
@@ -20,7 +21,9 @@ use scratchbook_core::plan::resolve::{Found, Refusal};
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
 use scratchbook_core::session::{AppendOptions, ConflictMode, SessionKey, StateOwner};
 use scratchbook_core::state::Scope;
-use scratchbook_database::{AppendRow, Attempt, Idempotency, NewAppend, ResolvedWrites, Unresolved};
+use scratchbook_database::{
+    AppendRow, Attempt, CommitFate, Failure, Idempotency, NewAppend, ResolvedWrites, Unresolved,
+};
 
 #[async_trait]
 impl ResolvedWrites for MySql {
@@ -133,11 +136,22 @@ impl MySql {
         }
         let (arguments, places) = batch::appends(&[&append])?;
         let answers = self.call_on(&mut lease, arguments, TransactionStart::Locked, room).await?;
-        match (answers.as_slice(), places.as_slice()) {
-            ([ProcedureRow::Done(numbers)], [place]) => Ok(Some((numbers.stored(place)?, append.event.prepared.event))),
-            ([ProcedureRow::Full], _) => Ok(None),
-            _ => Err(strange("no number for an event under its lock").into()),
-        }
+        let row = match (answers.into_iter().next(), places.as_slice()) {
+            (Some(ProcedureRow::Done(numbers)), [place]) => numbers.stored(place)?,
+            (Some(ProcedureRow::Full), _) => return Ok(None),
+            // Locks do not reach beyond a node of Galera: another node can write to a session that is locked here.
+            (Some(ProcedureRow::Duplicate { known, .. }), _) => known.row(key)?,
+            (Some(ProcedureRow::Missing { .. }), _) => AppendRow::NoSession,
+            (None, _) => return Err(self.overtaken()),
+            _ => return Err(strange("no number for an event under its lock").into()),
+        };
+        Ok(Some((row, append.event.prepared.event)))
+    }
+
+    /// Returns the failure of a write to a session that another node of Galera has changed under the lock. It is retried.
+    fn overtaken(&self) -> Failure {
+        let message = format!("{}: another node wrote to the session at the same time", self.connections.place());
+        Failure::new(CommitFate::RolledBack, Error::new(ErrorKind::Unavailable, message))
     }
 
     /// Reads a session's time of creation, in microseconds. The session's row is locked, so this sees the commits that

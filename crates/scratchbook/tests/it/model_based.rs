@@ -385,7 +385,7 @@ macro_rules! model_tests {
             use super::*;
 
             proptest! {
-                #![proptest_config(cases(48))]
+                #![proptest_config(cases(16))]
 
                 #[test]
                 fn a_store_is_what_its_model_is(calls in prop::collection::vec(call(), 1..30)) {

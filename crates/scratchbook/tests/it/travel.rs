@@ -308,7 +308,7 @@ macro_rules! travel_tests {
             use super::*;
 
             proptest! {
-                #![proptest_config(cases(32))]
+                #![proptest_config(cases(12))]
 
                 #[test]
                 fn a_store_remembers_what_its_model_does(calls in prop::collection::vec(call(), 1..30)) {
