@@ -6,7 +6,7 @@ use std::process::Command;
 use std::{env, fs};
 
 use crate::build::checked;
-use crate::command::{program, root, run};
+use crate::command::{cargo, program, root, run};
 use crate::step::Stop;
 use crate::{python, servers, steps};
 
@@ -44,7 +44,8 @@ pub(crate) fn test() -> Result<(), Stop> {
     for words in [["format", "--check"], ["check", "--quiet"]] {
         run(program(python::interpreter()).args(["-m", "ruff"]).args(words).arg("bindings/python"))?;
     }
-    place()?;
+    let words = ["build", "--quiet", "--workspace", "--all-features", "--lib", "--bin", "with-servers"];
+    place(&mut checked(&words), &steps::built(&[]))?;
     run(&mut of_package(&["-m", "mypy", "--config-file", "bindings/python/pyproject.toml", "-p", "scratchbook"]))?;
     run(&mut of_package(&["-m", "mypy.stubtest", "scratchbook._scratchbook"]))?;
     tests()
@@ -66,13 +67,13 @@ fn tests() -> Result<(), Stop> {
     installed
 }
 
-/// Assembles the package by hand: its Python files, the library beside them, and the metadata.
-fn place() -> Result<(), Stop> {
-    run(&mut checked(&["build", "--quiet", "--workspace", "--all-features", "--lib", "--bin", "with-servers"]))?;
+/// Builds the library, and assembles the package by hand: its Python files, the library beside them, and the metadata.
+fn place(build: &mut Command, built: &Path) -> Result<(), Stop> {
+    run(build)?;
     empty(&[SITE])?;
     let package = site().join("scratchbook");
     copy_files(&root().join("bindings/python/python/scratchbook"), &package)?;
-    let library = steps::built(&[]).join(format!("{DLL_PREFIX}_scratchbook{DLL_SUFFIX}"));
+    let library = built.join(format!("{DLL_PREFIX}_scratchbook{DLL_SUFFIX}"));
     let module = if cfg!(windows) { "_scratchbook.pyd" } else { "_scratchbook.abi3.so" };
     fs::copy(&library, package.join(module)).map_err(|error| failed(&library, &error))?;
     // These are the metadata of an installed package.
@@ -198,10 +199,14 @@ pub(crate) fn remapped(folders: &[(String, &str)]) -> String {
     flags.collect::<Vec<_>>().join(" ")
 }
 
-/// Builds the package optimized.
+/// Builds the package optimized. maturin cannot do this: with the profile `bench`, it builds a program of benches
+/// instead of the library.
 pub(crate) fn optimize() -> Result<(), Stop> {
+    const PROFILE: [&str; 2] = ["--profile", "bench"];
     python::install()?;
-    install("bench")
+    let words = ["build", "-p", "scratchbook-python", "--no-default-features"];
+    place(cargo(&words).args(PROFILE), &steps::built(&PROFILE))?;
+    run(&mut of_package(&["-c", USED]))
 }
 
 /// Compares the package with google-adk's services in benchmarks.
