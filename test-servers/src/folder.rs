@@ -118,8 +118,8 @@ impl Folder {
         self.run_until(program, arguments, || false)
     }
 
-    /// Runs a program until it ends, within two minutes. A program that is `done` and does not end within five seconds is
-    /// killed.
+    /// Runs a program until it ends, for at most two minutes or a little more. A program that is `done` and has not ended
+    /// five to ten seconds later is killed.
     pub(crate) fn run_until<S: AsRef<std::ffi::OsStr>>(
         &self,
         program: &Path,
@@ -136,7 +136,7 @@ impl Folder {
                 self.forget(&child);
                 break Some(status);
             }
-            if was_done || start.elapsed() > PATIENCE {
+            if was_done || (start.elapsed() > PATIENCE && !done()) {
                 self.kill(&mut child)?;
                 break None;
             }

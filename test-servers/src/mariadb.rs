@@ -214,7 +214,8 @@ impl MariaDb {
         };
         // Now and then, the server has written the position and does not end.
         self.folder.run_until(&self.program, &arguments, || position().is_some())?;
-        position().ok_or_else(|| Error::new(format!("no '{FOUND}' in {}", path.display())))
+        let log = || self.folder.tail(&format!("data/{RECOVERY_LOG}"));
+        position().ok_or_else(|| Error::new(format!("no '{FOUND}' in what mariadbd said:\n{}", log())))
     }
 
     /// Returns the end of the server's log.

@@ -199,13 +199,16 @@ pub(crate) fn remapped(folders: &[(String, &str)]) -> String {
     flags.collect::<Vec<_>>().join(" ")
 }
 
-/// Builds the package optimized. maturin cannot do this: with the profile `bench`, it builds a program of benches
-/// instead of the library.
+/// Builds the package optimized. maturin cannot do this: it calls `cargo rustc --profile bench`, which builds a program
+/// that runs benches instead of the library.
 pub(crate) fn optimize() -> Result<(), Stop> {
     const PROFILE: [&str; 2] = ["--profile", "bench"];
     python::install()?;
     let words = ["build", "-p", "scratchbook-python", "--no-default-features"];
-    place(cargo(&words).args(PROFILE), &steps::built(&PROFILE))?;
+    // maturin sets this variable, too. Without it, the library would need the library of one version of Python.
+    let mut build = cargo(&words);
+    build.args(PROFILE).env("PYO3_BUILD_EXTENSION_MODULE", "1").env("PYO3_PYTHON", python::interpreter());
+    place(&mut build, &steps::built(&PROFILE))?;
     run(&mut of_package(&["-c", USED]))
 }
 

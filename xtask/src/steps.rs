@@ -32,14 +32,14 @@ pub(crate) fn test() -> Vec<Step> {
         // This step waits for those that run beside others, so that everything is installed before the tests.
         browser.after_others(),
     ]);
-    // The tests wait more than they compute, so the steps after them run meanwhile.
+    // The tests, also those of the package, wait more than they compute, so the steps after them run meanwhile.
     steps.extend([
         Step::beside(
             "tests",
             "unit, integration, property, conformance, crash and doc tests; the documentation",
             || tests_beside(&BuildScope::All),
         ),
-        Step::new("package", "the Python package, tested, and its types checked", package::test),
+        Step::new("package", "the Python package, tested, and its types checked", package::test).beside_others(),
         Step::new("examples", "each example runs", || examples(&[])),
         Step::new("demo", "the demo runs and finds the values it should", || demo(&[])),
         instructions(),

@@ -119,6 +119,14 @@ impl WrongCounts {
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
+
+    /// Adds other counts.
+    pub fn add(&mut self, other: &Self) {
+        self.lost += other.lost;
+        self.refused += other.refused;
+        self.disordered += other.disordered;
+        self.doubled += other.doubled;
+    }
 }
 
 impl Measurement {

@@ -13,6 +13,10 @@ import {Measured, Preparation, Unsupported, repeat} from './measure.mjs';
 const SESSIONS_OF_A_USER = 10;
 /** How many events are made at least to measure the memory of one. */
 const EVENTS_IN_MEMORY = 10_000;
+/** How many events are prepared at most for turns. */
+const TURN_EVENTS = 2_000;
+/** Over how many sessions the turns of a task are spread at most, so that the sessions' length hardly changes. */
+const TURN_SESSIONS = 32;
 /** How many events each task writes to a shared session. */
 const SHARED_EVENTS = 25;
 
@@ -195,11 +199,12 @@ export class Cells {
   }
 
   async turn({size, tasks, seconds}) {
-    const sessions = await this.#sessions(tasks, size);
+    const each = Math.max(1, Math.min(TURN_SESSIONS, Math.floor(TURN_EVENTS / size)));
+    const sessions = await this.#sessions(tasks * each, size);
     // The first run loads much of the framework.
     await turn(this.#runner, (await this.#sessions(1, 0))[0]);
-    const step = async (task) => {
-      const text = await turn(this.#runner, sessions[task]);
+    const step = async (task, number) => {
+      const text = await turn(this.#runner, sessions[task * each + (number % each)]);
       expect(text === 'It is done.', `the agent says '${text}'`);
     };
     return (await repeat(tasks, seconds, step)).answer;

@@ -20,6 +20,8 @@ from shared.load import Client, free_port
 from shared.measure import Preparation, repeat
 from shared.protocol import Request, Workload
 
+TURN_SESSIONS = 16
+"""Over how many sessions the turns of a connection are spread, so that the sessions' length hardly changes."""
 MESSAGE = {"role": "user", "parts": [{"text": "A room by the lake, please."}]}
 
 
@@ -142,10 +144,12 @@ class Load:
 
     async def http_turn(self, request: Request) -> dict[str, Any]:
         clients = await self._connected(request.tasks)
-        paths = await self._sessions(clients[0], request.tasks, request.size)
+        paths = await self._sessions(clients[0], request.tasks * TURN_SESSIONS, request.size)
+        numbers = [count() for _ in clients]
 
         async def step(task: int) -> None:
-            _, _, app, _, whose, _, session = paths[task].split("/")
+            path = paths[task * TURN_SESSIONS + next(numbers[task]) % TURN_SESSIONS]
+            _, _, app, _, whose, _, session = path.split("/")
             names = {"appName": app, "userId": whose, "sessionId": session}
             events = json.loads(await clients[task].ask("POST", "/run", {**names, "newMessage": MESSAGE}))
             assert events[-1]["content"]["parts"][0]["text"] == "It is done.", events[-1]

@@ -25,6 +25,10 @@ SESSIONS_OF_A_USER = 10
 """How many sessions a listing is to find."""
 EVENTS_IN_MEMORY = 10_000
 """How many events are made at least to measure the memory of one."""
+TURN_EVENTS = 2_000
+"""How many events are prepared at most for turns."""
+TURN_SESSIONS = 32
+"""Over how many sessions the turns of a task are spread at most, so that the sessions' length hardly changes."""
 SHARED_EVENTS = 25
 """How many events each task writes to a shared session."""
 
@@ -195,12 +199,14 @@ class Workloads:
         return await repeat(request.tasks, request.seconds, step)
 
     async def turn(self, request: Request) -> Answer:
-        sessions = await self._sessions(request.tasks, request.size)
+        each = max(1, min(TURN_SESSIONS, TURN_EVENTS // request.size))
+        sessions = [await self._sessions(each, request.size) for _ in range(request.tasks)]
+        numbers = [count() for _ in sessions]
         # The first run loads much of the framework.
         await self._system.turn((await self._sessions(1, 0))[0])
 
         async def step(task: int) -> None:
-            text = await self._system.turn(sessions[task])
+            text = await self._system.turn(sessions[task][next(numbers[task]) % each])
             assert text == "It is done.", text
 
         return await repeat(request.tasks, request.seconds, step)

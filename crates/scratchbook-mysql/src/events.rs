@@ -140,7 +140,12 @@ impl Appends for MySql {
                     ProcedureRow::Full => return Ok(vec![self.append_counted(appends[0]).await?]),
                     ProcedureRow::Duplicate { place, known } => {
                         let n = *open.get(place).ok_or_else(|| strange("an event that was not sent"))?;
-                        rows[n] = Some(known.row(&appends[n].key)?);
+                        let NewAppend { key, event } = appends[n];
+                        // The procedure has looked before its rollback, so it may have seen an event of its own, if it
+                        // could not write something else.
+                        if self.has_event(key, &event.prepared.event.id).await? {
+                            rows[n] = Some(known.row(key)?);
+                        }
                     }
                     _ => return Err(strange("a row of another call").into()),
                 }

@@ -139,10 +139,11 @@ impl MySql {
         let row = match (answers.into_iter().next(), places.as_slice()) {
             (Some(ProcedureRow::Done(numbers)), [place]) => numbers.stored(place)?,
             (Some(ProcedureRow::Full), _) => return Ok(None),
-            // Locks do not reach beyond a node of Galera: another node can write to a session that is locked here.
-            (Some(ProcedureRow::Duplicate { known, .. }), _) => known.row(key)?,
-            (Some(ProcedureRow::Missing { .. }), _) => AppendRow::NoSession,
-            (None, _) => return Err(self.overtaken()),
+            // Locks do not reach beyond a node of Galera: another node can write to a session that is locked here. The
+            // next try looks again, before it writes.
+            (None | Some(ProcedureRow::Duplicate { .. } | ProcedureRow::Missing { .. }), _) => {
+                return Err(self.overtaken());
+            }
             _ => return Err(strange("no number for an event under its lock").into()),
         };
         Ok(Some((row, append.event.prepared.event)))

@@ -82,6 +82,8 @@ const GOALS: [Goal; 34] = [
 /// The maximum time of 99 of 100 requests over 16 connections, in milliseconds.
 const P99: f64 = 10.0;
 
+const SHARED_PROCESSORS: &str = "the server and its 16 clients share two processors";
+
 /// A goal, and whether it is met.
 pub(crate) struct Standing {
     pub(crate) what: String,
@@ -91,6 +93,8 @@ pub(crate) struct Standing {
     /// How many times as fast the limit is as the other system. A goal above it cannot be met on this machine.
     pub(crate) limit: String,
     pub(crate) is_met: bool,
+    /// What takes the time, for a goal that is missed.
+    pub(crate) why: &'static str,
 }
 
 /// Returns the results for all goals that were measured, in the order of the goals.
@@ -106,6 +110,7 @@ pub(crate) fn standings(summary: &Summary) -> Vec<Standing> {
                 measured: format!("{p99:.1} ms"),
                 limit: "–".to_owned(),
                 is_met: p99 < P99,
+                why: SHARED_PROCESSORS,
             });
         }
     }
@@ -133,6 +138,7 @@ fn mistakes(summary: &Summary) -> Option<Standing> {
         measured: count.to_string(),
         limit: "–".to_owned(),
         is_met: count == 0,
+        why: "",
     })
 }
 
@@ -158,7 +164,25 @@ impl Goal {
             measured: multiple(times),
             limit: limit.map_or_else(|| "–".to_owned(), |limit| multiple(limit.per_second / rate)),
             is_met: times >= self.times,
+            why: self.why(),
         })
+    }
+
+    /// Returns what takes the time.
+    fn why(&self) -> &'static str {
+        match (self.ours, self.store, self.cell.0, self.other.0) {
+            (FOR_PYTHON, ..) => "each append waits for Python, the writer and the runtime, which wake one another",
+            (.., "append", LIMIT) if self.cell.2 == 1 => {
+                "the caller and the writer are two threads, which wake each other"
+            }
+            (.., "append", LIMIT) => "the statements also look for the id, lock the session and read its hash",
+            (_, "memory", ..) => "more is written: logs for feeds, blame and past states",
+            (.., "create", _) => "more rows are written: one for each key, and the initial state",
+            (.., "append", _) => "the rows of an event, each on the disk",
+            (.., "turn", _) => "four commits a turn, each on the disk",
+            (.., workload, _) if workload.starts_with("http") => SHARED_PROCESSORS,
+            _ => "each event is parsed",
+        }
     }
 }
 

@@ -170,11 +170,16 @@ fn field(id: &SystemId, outcome: Option<&CellOutcome>, ours: Option<f64>, worklo
 
 /// Returns a table of the goals, with the missed goals first.
 fn goals(summary: &Summary) -> String {
-    let mut text = header(["goal", "beside", "wanted", "measured", "the limit", "met"].map(str::to_owned).into_iter());
+    let mut text = header(
+        ["goal", "beside", "wanted", "measured", "the limit", "met", "what takes the time"]
+            .map(str::to_owned)
+            .into_iter(),
+    );
     let (met, missed): (Vec<_>, Vec<_>) = goals::standings(summary).into_iter().partition(|it| it.is_met);
     for it in missed.into_iter().chain(met) {
         let is_met = if it.is_met { "yes" } else { "**no**" }.to_owned();
-        row(&mut text, [it.what, it.beside, it.goal, it.measured, it.limit, is_met].into_iter());
+        let why = if it.is_met { String::new() } else { it.why.to_owned() };
+        row(&mut text, [it.what, it.beside, it.goal, it.measured, it.limit, is_met, why].into_iter());
     }
     text
 }
@@ -220,7 +225,15 @@ fn growth(summary: &Summary) -> String {
 }
 
 fn resources(summary: &Summary) -> String {
-    let head = ["system", "store", "bytes on disk, an event", "bytes in memory, an event", "cold start, ms"];
+    let head = [
+        "system",
+        "store",
+        "bytes on disk, an event",
+        "a session of 100 events",
+        "bytes in memory, an event",
+        "a session of 10 events",
+        "cold start, ms",
+    ];
     let mut text = header(head.map(str::to_owned).into_iter());
     let cells = summary.cells();
     for id in all_systems(summary) {
@@ -229,8 +242,14 @@ fn resources(summary: &Summary) -> String {
             summary.measured(id, &key)
         };
         let bytes = |workload| of(workload, 10_000).and_then(|it| it.bytes).map(|bytes| thousands(bytes.round()));
+        let of_session = |workload: &str, events: u64| {
+            let key = CellKey { workload: workload.to_owned(), size: events, tasks: 1 };
+            let bytes = summary.measured(id, &key)?.bytes?;
+            Some(thousands((bytes * events as f64).round()))
+        };
         let start = of("cold_start", 1).map(|it| number(1e3 / it.per_second));
-        let fields = [bytes("size_on_disk"), bytes("memory"), start];
+        let fields =
+            [bytes("size_on_disk"), of_session("size_on_disk", 100), bytes("memory"), of_session("memory", 10), start];
         if fields.iter().any(Option::is_some) {
             let fields = fields.map(|field| field.unwrap_or_else(|| "–".to_owned()));
             row(&mut text, [id.name(), id.store.clone()].into_iter().chain(fields));

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use scratchbook::{
-    CreateSessionConfig, Event, GetSessionConfig, Session, SessionKey, SessionService, SessionServiceExt, StateDelta,
+    CreateSessionConfig, Event, GetSessionConfig, Session, SessionKey, SessionService, SessionServiceExt,
 };
-use scratchbook_compare::protocol::{CellRequest, Measurement};
+use scratchbook_compare::protocol::{CellRequest, Measurement, WrongCounts};
 use serde_json::{Map, Value};
 
-use crate::events::{APP, event, event_that_writes, events};
+use crate::events::{APP, event, event_that_writes, events, written};
 use crate::failure::{CellFailure, Result};
 use crate::measure::{LatencyClock, repeat, side_by_side};
+use crate::shared::compare_one_writer;
 use crate::store::BenchStore;
 
 type Make = fn(usize) -> Result<Event>;
@@ -33,16 +34,13 @@ pub(crate) fn append(bench: &BenchStore, request: &CellRequest) -> Result<Measur
         });
         let finished = side_by_side(tasks).await?;
         let elapsed = started.elapsed();
-        let mut lost = 0;
+        let mut wrong = WrongCounts::default();
         for writer in finished {
-            let acknowledged = writer.before + writer.latencies.len() as u64;
-            lost += acknowledged.saturating_sub(stored(bench, &writer.key).await?);
+            wrong.add(&writer.compared(&read_back(bench, &writer.key).await?));
             clock.add(writer.latencies, Duration::ZERO);
         }
         clock.add(Vec::new(), elapsed);
-        let mut measured = clock.measured();
-        measured.wrong.lost = lost;
-        Ok(measured)
+        Ok(Measurement { wrong, ..clock.measured() })
     })
 }
 
@@ -85,11 +83,20 @@ async fn prepare(bench: &BenchStore, request: &CellRequest, task: usize) -> Resu
 }
 
 fn event_to_a_hot_key(n: usize) -> Result<Event> {
-    event_that_writes(n, StateDelta::new().with("app:step", format!("step {n}"))?)
+    event_that_writes(n, written(n)?.with("app:step", format!("step {n}"))?)
 }
 
-/// Returns how many events a session has.
-async fn stored(bench: &BenchStore, key: &SessionKey) -> Result<u64> {
-    let session = bench.sessions.get_session(key, &GetSessionConfig::state_only()).await?;
-    session.map(|session| session.seq()).ok_or_else(|| CellFailure::new(format!("the session {key} is gone")))
+async fn read_back(bench: &BenchStore, key: &SessionKey) -> Result<Session> {
+    let session = bench.sessions.get_session(key, &GetSessionConfig::default()).await?;
+    session.ok_or_else(|| CellFailure::new(format!("the session {key} is gone")))
+}
+
+impl FinishedWriter {
+    /// Compares what was acknowledged with the session, as it was read afterwards.
+    fn compared(&self, session: &Session) -> WrongCounts {
+        let appended = session.events().iter().filter(|event| event.seq.is_some_and(|seq| seq > self.before));
+        let stored = appended.filter_map(|event| event.invocation_id.strip_prefix("e-")?.parse().ok());
+        let last = session.state().get("step").and_then(Value::as_str);
+        compare_one_writer(self.latencies.len(), stored, last)
+    }
 }

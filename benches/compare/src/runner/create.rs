@@ -5,9 +5,8 @@ use std::time::Instant;
 
 use scratchbook::CreateSessionConfig;
 use scratchbook_compare::protocol::{CellRequest, Measurement};
-use serde_json::json;
 
-use crate::events::APP;
+use crate::events::{APP, created};
 use crate::failure::Result;
 use crate::measure::{LatencyClock, repeat, side_by_side};
 use crate::store::BenchStore;
@@ -22,7 +21,7 @@ pub(crate) fn create(bench: &BenchStore, request: &CellRequest) -> Result<Measur
             async move {
                 let user = format!("user-{task}");
                 repeat(seconds, |_| async {
-                    let config = CreateSessionConfig::default().with_state(json!({"step": "none", "topic": "tea"}));
+                    let config = CreateSessionConfig::default().with_state(created());
                     sessions.create_session(APP, &user, config).await?;
                     Ok(())
                 })

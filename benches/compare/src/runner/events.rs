@@ -1,10 +1,16 @@
 //! The events that every system appends.
 
 use scratchbook::{Content, Event, StateDelta};
+use serde_json::{Value, json};
 
 use crate::failure::Result;
 
 pub(crate) const APP: &str = "bench";
+
+/// Returns the state that a session begins with.
+pub(crate) fn created() -> Value {
+    json!({"topic": "a room by the lake", "step": "asked"})
+}
 
 /// Returns a text of 300 characters.
 pub(crate) fn text(n: usize) -> String {
@@ -18,7 +24,12 @@ pub(crate) fn text(n: usize) -> String {
 
 /// Returns an event with a text, a key of the session and a key of the user.
 pub(crate) fn event(n: usize) -> Result<Event> {
-    event_that_writes(n, StateDelta::new().with("step", format!("step {n}"))?.with("user:step", format!("step {n}"))?)
+    event_that_writes(n, written(n)?)
+}
+
+/// Returns the changes of an event: a key of the session and a key of the user.
+pub(crate) fn written(n: usize) -> Result<StateDelta> {
+    Ok(StateDelta::new().with("step", format!("step {n}"))?.with("user:step", format!("step {n}"))?)
 }
 
 /// Returns an event with a text and these keys.

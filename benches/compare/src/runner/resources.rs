@@ -14,7 +14,7 @@ use crate::processor;
 use crate::store::{BenchStore, uri};
 
 /// The minimum number of events in memory when the memory is measured.
-const IN_MEMORY: u64 = 20_000;
+const IN_MEMORY: u64 = 10_000;
 
 /// Measures the bytes on the disk for each event of a session, in a separate database.
 pub(crate) fn size_on_disk(bench: &BenchStore, request: &CellRequest) -> Result<Measurement> {
@@ -87,7 +87,7 @@ pub(crate) fn memory(bench: &BenchStore, request: &CellRequest) -> Result<Measur
     })
 }
 
-/// Measures processes that open the store, create a session, append an event and end.
+/// Measures processes that open the store, create a session and end.
 pub(crate) fn cold_start(bench: &BenchStore, request: &CellRequest) -> Result<Measurement> {
     let program = std::env::current_exe()?;
     // A separate process opens its own file, as a command would.

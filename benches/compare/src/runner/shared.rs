@@ -29,9 +29,7 @@ pub(crate) fn append(bench: &BenchStore, request: &CellRequest) -> Result<Measur
             attempted += request.tasks * EACH;
             acknowledged += round.acknowledged.len();
             wrong.refused += round.refused;
-            let found = compare(&round.acknowledged, &round.session);
-            (wrong.lost, wrong.disordered) = (wrong.lost + found.lost, wrong.disordered + found.disordered);
-            wrong.doubled += found.doubled;
+            wrong.add(&compare(&round.acknowledged, &round.session));
             turn += 1;
         }
         let measured = clock.measured();
@@ -111,6 +109,25 @@ fn compare(acknowledged: &[AcknowledgedAppend], session: &Session) -> WrongCount
     wrong
 }
 
+/// Compares the events of one writer, numbered from 0, with the numbers of the stored events. The last event has written
+/// the key `step`, which has the value `last` afterwards.
+pub(crate) fn compare_one_writer(
+    acknowledged: usize,
+    stored: impl Iterator<Item = usize>,
+    last: Option<&str>,
+) -> WrongCounts {
+    let (mut times, mut before, mut wrong) = (vec![0_u64; acknowledged], None, WrongCounts::default());
+    for n in stored {
+        wrong.disordered += u64::from(before.replace(n).is_some_and(|before| before > n));
+        times.get_mut(n).into_iter().for_each(|count| *count += 1);
+    }
+    wrong.doubled = times.iter().map(|count| count.saturating_sub(1)).sum();
+    wrong.lost = times.iter().filter(|count| **count == 0).count() as u64;
+    let lacks_key = acknowledged.checked_sub(1).is_some_and(|n| last != Some(format!("step {n}").as_str()));
+    wrong.lost += u64::from(lacks_key && times.last().is_some_and(|count| *count > 0));
+    wrong
+}
+
 /// Returns the writer and the number of an event, if a writer appended it.
 fn append_of(author: &str, invocation_id: &str) -> Option<AcknowledgedAppend> {
     Some((author.strip_prefix("writer-")?.parse().ok()?, invocation_id.strip_prefix("e-")?.parse().ok()?))
@@ -131,6 +148,16 @@ mod tests {
         let state: serde_json::Map<_, _> =
             appends.iter().map(|(writer, n)| (key_of(*writer, *n), serde_json::json!("done"))).collect();
         Session::new(key, StateMap::from(state)).with_events(events.collect())
+    }
+
+    #[test]
+    fn what_became_of_the_events_of_one_writer_is_counted() {
+        let compare = |stored: &[usize], last| compare_one_writer(3, stored.iter().copied(), last);
+        assert!(compare(&[0, 1, 2], Some("step 2")).is_nothing());
+        let found = compare(&[1, 0, 0], Some("step 0"));
+        assert_eq!((found.lost, found.disordered, found.doubled), (1, 1, 1));
+        assert_eq!(compare(&[0, 1, 2], Some("step 1")).lost, 1);
+        assert!(compare_one_writer(0, std::iter::empty(), None).is_nothing());
     }
 
     #[test]

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use scratchbook::store::connect_with_limits;
-use scratchbook::{CreateSessionConfig, GetSessionConfig, Session, SessionService, SessionServiceExt};
+use scratchbook::{CreateSessionConfig, GetSessionConfig, Session, SessionService};
 use scratchbook_compare::protocol::Hello;
 use tokio::runtime::Runtime;
 
-use crate::events::{APP, event, events};
+use crate::events::{APP, created, events};
 use crate::failure::{CellFailure, Result};
 
 /// A store with a runtime to use it on.
@@ -65,11 +65,11 @@ impl BenchStore {
         }
     }
 
-    /// Creates a session, appends an event and prints that this is done.
+    /// Creates a session and prints that this is done.
     pub(crate) fn first_answer(&self) -> Result<()> {
         self.runtime.block_on(async {
-            let mut session = self.session(&uuid::Uuid::now_v7().to_string(), 0).await?;
-            self.sessions.append_event(&mut session, event(0)?).await?;
+            let user = format!("user-{}", uuid::Uuid::now_v7());
+            self.sessions.create_session(APP, &user, CreateSessionConfig::default().with_state(created())).await?;
             println!("done");
             // The process ends now, without closing the store: a user would not wait for this either.
             Ok(())

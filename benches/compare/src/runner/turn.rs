@@ -22,11 +22,15 @@ const EVENTS: u64 = 4;
 
 /// Measures turns through the Runner, in sessions that begin with a number of events.
 pub(crate) fn turn(bench: &BenchStore, request: &CellRequest) -> Result<Measurement> {
-    let tool = FunctionTool::new("note", "Notes a topic.", |_: Map<String, Value>, context: ToolContext| async move {
-        context.state().set("topic", "tea")?;
-        Ok(json!({"noted": true}))
-    });
-    let agent = LlmAgent::builder("agent").model(ScriptedLlm::from_fn(answer)).tool(tool).build()?;
+    let book = |mut call: Map<String, Value>, context: ToolContext| async move {
+        let room = call.remove("room").unwrap_or_default();
+        context.state().set("step", format!("booked {room}"))?;
+        context.state().set("user:last", room.clone())?;
+        Ok(json!({"booked": room}))
+    };
+    let tool = FunctionTool::new("book", "Books a room.", book);
+    let agent = LlmAgent::builder("agent").instruction("Book rooms.").model(ScriptedLlm::from_fn(answer)).tool(tool);
+    let agent = agent.build()?;
     let runner = Runner::builder(APP, agent, bench.sessions.clone()).build()?;
     bench.runtime.block_on(async {
         let origin = bench.kept_session(request.size).await?.key().clone();
@@ -36,7 +40,7 @@ pub(crate) fn turn(bench: &BenchStore, request: &CellRequest) -> Result<Measurem
             let (key, before) = (fork.key(), fork.seq());
             for _ in 0..TURNS {
                 let started = Instant::now();
-                let run = runner.run(key.user_id(), key.session_id(), "Please note the topic.");
+                let run = runner.run(key.user_id(), key.session_id(), "A room by the lake, please.");
                 let events: Vec<_> = run.try_collect().await?;
                 clock.add_one(started.elapsed());
                 check(&events)?;
@@ -55,7 +59,7 @@ pub(crate) fn turn(bench: &BenchStore, request: &CellRequest) -> Result<Measurem
 /// Calls the tool, and answers when it has responded.
 fn answer(request: &LlmRequest) -> scratchbook::Result<LlmResponse> {
     let responded = request.contents.last().is_some_and(|content| content.function_responses().next().is_some());
-    Ok(if responded { LlmResponse::text("It is noted.") } else { LlmResponse::call("note", json!({})) })
+    Ok(if responded { LlmResponse::text("It is done.") } else { LlmResponse::call("book", json!({"room": "lake"})) })
 }
 
 fn check(events: &[scratchbook::Event]) -> Result<()> {

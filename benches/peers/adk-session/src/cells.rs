@@ -26,6 +26,10 @@ use crate::store::{PeerDatabase, PooledService};
 const SESSIONS_OF_A_USER: usize = 10;
 /// About how many events are created to measure the memory of one event.
 const EVENTS_IN_MEMORY: usize = 10_000;
+/// How many events are prepared at most for turns.
+const TURN_EVENTS: usize = 2_000;
+/// Over how many sessions the turns of a task are spread at most, so that the sessions' length hardly changes.
+const TURN_SESSIONS: usize = 32;
 /// How many events each task writes to a shared session.
 const SHARED_EVENTS: usize = 25;
 
@@ -234,10 +238,11 @@ impl Cells {
     }
 
     async fn turn(&self, request: &PeerRequest) -> Result<Value> {
-        let sessions = self.sessions(request.tasks, request.size).await?;
+        let each = (TURN_EVENTS / request.size.max(1)).clamp(1, TURN_SESSIONS);
+        let sessions = self.sessions(request.tasks * each, request.size).await?;
         let runner = self.runner.clone();
-        let step = move |task: usize, _| {
-            let (runner, session) = (runner.clone(), sessions[task].clone());
+        let step = move |task: usize, number: usize| {
+            let (runner, session) = (runner.clone(), sessions[task * each + number % each].clone());
             async move {
                 let text = agent::turn(&runner, session.user_id.as_ref(), session.session_id.as_ref()).await?;
                 if text == "It is done." { Ok(()) } else { Err(PeerFailure::Error(format!("the agent says '{text}'"))) }
