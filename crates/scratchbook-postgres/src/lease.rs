@@ -92,7 +92,7 @@ impl Lease<'_> {
 
     /// Runs a statement whose rows have a limited size, and handles each row while the server still sends others. If
     /// the rows exceed the size, or one cannot be handled, the remaining rows are not read, and the connection is closed.
-    /// `is_of_item` says which rows belong to the items of a page.
+    /// `is_of_item` says which rows belong to the items of a page. The time for handling rows counts towards the timeout.
     pub(super) async fn for_each_within(
         &self,
         statement: &Statement,
