@@ -176,6 +176,7 @@ impl Goal {
                 "the caller and the writer are two threads, which wake each other"
             }
             (.., "append", LIMIT) => "the statements also look for the id, lock the session and read its hash",
+            (_, "memory", "get_json", _) => "each event is written as JSON",
             (_, "memory", ..) => "more is written: logs for feeds, blame and past states",
             (.., "create", _) => "more rows are written: one for each key, and the initial state",
             (.., "append", _) => "the rows of an event, each on the disk",
