@@ -199,8 +199,8 @@ pub(crate) fn remapped(folders: &[(String, &str)]) -> String {
     flags.collect::<Vec<_>>().join(" ")
 }
 
-/// Builds the package optimized. maturin cannot do this: it calls `cargo rustc --profile bench`, which builds a program
-/// that runs benches instead of the library.
+/// Builds the package optimized. maturin cannot do this: with the profile `bench`, Cargo's command `rustc`, which it uses,
+/// builds a program that runs benches instead of the library.
 pub(crate) fn optimize() -> Result<(), Stop> {
     const PROFILE: [&str; 2] = ["--profile", "bench"];
     python::install()?;
