@@ -8,6 +8,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::command::{cargo, program, root, run};
+use crate::package::MEASURED;
 use crate::servers;
 use crate::step::Stop;
 use crate::steps::built;
@@ -22,8 +23,6 @@ const PEER: &str = "peer.json";
 const WORK: &str = "target/compare";
 /// The published results, from which the plots and the tables of docs/benchmarks*.md are made.
 const PUBLISHED: &str = "benches/compare/results.jsonl";
-/// The profile of the measured programs. Cargo puts its programs into the folder of `release`.
-const PROFILE: [&str; 2] = ["--profile", "bench"];
 /// Systems without a setup of their own.
 const OWN: [&str; 2] = ["scratchbook", "limit"];
 
@@ -93,8 +92,8 @@ fn bytes_in(path: &Path) -> u64 {
 /// Builds the harness, its runner and the command, and returns a call of the harness.
 fn built_harness() -> Result<Command, Stop> {
     let packages = ["-p", "scratchbook-compare", "-p", "scratchbook-cli", "--features", "scratchbook-cli/full"];
-    run(cargo(&["build"]).args(PROFILE).args(packages))?;
-    Ok(program(built(&PROFILE).join("compare")))
+    run(cargo(&["build"]).args(MEASURED).args(packages))?;
+    Ok(program(built(&MEASURED).join("compare")))
 }
 
 fn measure(words: &[String]) -> Result<(), Stop> {
@@ -102,7 +101,7 @@ fn measure(words: &[String]) -> Result<(), Stop> {
     if let Err(Stop::Failed(why) | Stop::LeftOut(why)) = servers::install() {
         println!("{why}");
     }
-    let command = built(&PROFILE).join(format!("scratchbook{}", std::env::consts::EXE_SUFFIX));
+    let command = built(&MEASURED).join(format!("scratchbook{}", std::env::consts::EXE_SUFFIX));
     let (is_new, begun) = (!command.exists(), Instant::now());
     let mut harness = built_harness()?;
     let setup = setup_cost(bytes_in(&command), is_new, begun);

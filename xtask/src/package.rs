@@ -23,6 +23,8 @@ const BUILD: &str = "target/package/build";
 const USED: &str = "from scratchbook import SessionService, wait; wait(SessionService('memory:').open())";
 /// The profile of Cargo for shipped files.
 pub(crate) const SHIPPED: &str = "dist";
+/// The profile of measured programs. Cargo puts its programs into the folder of `release`.
+pub(crate) const MEASURED: [&str; 2] = ["--profile", "bench"];
 /// The environment in which the shipped wheel is installed.
 const FROM_SHIPPED: &str = "target/package/from-shipped";
 /// The folder of zig, which builds the wheel for older systems.
@@ -202,13 +204,12 @@ pub(crate) fn remapped(folders: &[(String, &str)]) -> String {
 /// Builds the package optimized. maturin cannot do this: with the profile `bench`, Cargo's command `rustc`, which it uses,
 /// builds a program that runs benches instead of the library.
 pub(crate) fn optimize() -> Result<(), Stop> {
-    const PROFILE: [&str; 2] = ["--profile", "bench"];
     python::install()?;
     let words = ["build", "-p", "scratchbook-python", "--no-default-features"];
     // maturin sets this variable, too. Without it, the library would need the library of one version of Python.
     let mut build = cargo(&words);
-    build.args(PROFILE).env("PYO3_BUILD_EXTENSION_MODULE", "1").env("PYO3_PYTHON", python::interpreter());
-    place(&mut build, &steps::built(&PROFILE))?;
+    build.args(MEASURED).env("PYO3_BUILD_EXTENSION_MODULE", "1").env("PYO3_PYTHON", python::interpreter());
+    place(&mut build, &steps::built(&MEASURED))?;
     run(&mut of_package(&["-c", USED]))
 }
 

@@ -203,6 +203,7 @@ fn key((workload, size, tasks): (&str, u64, usize)) -> CellKey {
 mod tests {
     use super::*;
     use crate::cells;
+    use crate::results::ResultLine;
     use crate::summary::tests::{measured, row};
 
     #[test]
@@ -213,19 +214,20 @@ mod tests {
         }
     }
 
+    /// Returns the row of a system on SQLite that has read this many sessions of 1,000 events.
+    fn reads(system: &str, service: Option<&str>, count: u64) -> ResultLine {
+        let ResultLine::Row(mut row) = row(system, "sqlite", "get", 1_000, measured(count, 0)) else {
+            panic!("it is a row")
+        };
+        row.id.service = service.map(str::to_owned);
+        ResultLine::Row(row)
+    }
+
     #[test]
     fn a_goal_is_met_beside_the_fastest_service() {
-        let lines = |ours: u64| {
-            let other = |service: &str, count| {
-                let crate::results::ResultLine::Row(mut row) =
-                    row("google-adk", "sqlite", "get", 1_000, measured(count, 0))
-                else {
-                    panic!("it is a row")
-                };
-                row.id.service = Some(service.to_owned());
-                crate::results::ResultLine::Row(row)
-            };
-            [row("scratchbook", "sqlite", "get", 1_000, measured(ours, 0)), other("slow", 10), other("fast", 100)]
+        let lines = |ours| {
+            let other = |service, count| reads("google-adk", Some(service), count);
+            [reads("scratchbook", None, ours), other("slow", 10), other("fast", 100)]
         };
         let standing = |ours| standings(&Summary::new(&lines(ours))).into_iter().next().unwrap();
         let (met, missed) = (standing(2_000), standing(1_999));
@@ -234,15 +236,8 @@ mod tests {
 
     #[test]
     fn a_goal_stands_beside_the_limit() {
-        let at = |system: &str, service: Option<&str>, count| {
-            let crate::results::ResultLine::Row(mut row) = row(system, "sqlite", "get", 1_000, measured(count, 0))
-            else {
-                panic!("it is a row")
-            };
-            row.id.service = service.map(str::to_owned);
-            crate::results::ResultLine::Row(row)
-        };
-        let lines = [at("scratchbook", None, 100), at("google-adk", Some("S"), 10), at("limit", Some("rusqlite"), 150)];
+        let (other, limit) = (reads("google-adk", Some("S"), 10), reads(LIMIT, Some("rusqlite"), 150));
+        let lines = [reads("scratchbook", None, 100), other, limit];
         let standing = standings(&Summary::new(&lines)).into_iter().next().unwrap();
         assert_eq!((standing.measured.as_str(), standing.limit.as_str(), standing.is_met), ("10 ×", "15 ×", false));
         let without = standings(&Summary::new(&lines[..2])).into_iter().next().unwrap();
