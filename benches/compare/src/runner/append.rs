@@ -96,7 +96,7 @@ impl FinishedWriter {
     fn compared(&self, session: &Session) -> WrongCounts {
         let appended = session.events().iter().filter(|event| event.seq.is_some_and(|seq| seq > self.before));
         let stored = appended.filter_map(|event| event.invocation_id.strip_prefix("e-")?.parse().ok());
-        let last = session.state().get("step").and_then(Value::as_str);
+        let last = session.state().get("step").and_then(|step| step.as_str()?.strip_prefix("step ")?.parse().ok());
         compare_one_writer(self.latencies.len(), stored, last)
     }
 }

@@ -97,8 +97,8 @@ impl HttpWorkload<'_> {
         let number = |step: &Value| step.as_str()?.strip_prefix("step ")?.parse::<usize>().ok()?.checked_sub(first);
         let events = session["events"].as_array().into_iter().flatten().skip(usize::try_from(self.request.size)?);
         let stored = events.filter_map(|event| number(&event["actions"]["stateDelta"]["step"]));
-        let last = number(&session["state"]["step"]).map(|n| format!("step {n}"));
-        self.wrong.add(&compare_one_writer(end - first, stored, last.as_deref()));
+        let last = number(&session["state"]["step"]);
+        self.wrong.add(&compare_one_writer(end - first, stored, last));
         Ok(())
     }
 
