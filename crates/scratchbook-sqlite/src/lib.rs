@@ -43,6 +43,7 @@ mod locate;
 mod locks;
 mod options;
 mod owners;
+mod pace;
 mod past;
 mod queue;
 mod read;

@@ -16,7 +16,7 @@ use scratchbook_core::error::{Error, KeyWriter};
 use scratchbook_core::plan::commit::{Prepared, PreparedSession, PreparedState};
 use scratchbook_core::plan::resolve::{Found, Refusal, WrittenKey};
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
-use scratchbook_core::session::{AppendOptions, Committed, ConflictMode, Outcome, SessionKey, StateOwner};
+use scratchbook_core::session::{AppendOptions, Committed, ConflictMode, Outcome, Session, SessionKey, StateOwner};
 use scratchbook_core::state::Scope;
 use scratchbook_core::store::taken;
 
@@ -60,7 +60,7 @@ pub(super) fn append(
 }
 
 /// Creates a session whose events contain operations.
-pub(super) fn create(tx: &Tx<'_>, prepared: &PreparedSession, now: i64) -> Fallible<()> {
+pub(super) fn create(tx: &Tx<'_>, prepared: &PreparedSession, now: i64) -> Fallible<Option<Session>> {
     let key = &prepared.key;
     locate::check_new(tx, key, prepared.id_scope, now)?;
     if sessions::find_last_seq(tx, key, now)?.is_some() {

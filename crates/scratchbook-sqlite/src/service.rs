@@ -50,12 +50,15 @@ impl SessionService for SqliteSessionService {
         let charge = reserve_session(self, &prepared).await?.kept_if(|_| true);
         let (now, events) = (self.now_micros(), prepared.events.len() as u64);
         let scope = CommitScope::session(&key);
-        if prepared.is_plain() {
+        let made = if prepared.is_plain() {
             let new = NewSession::new(prepared)?;
-            self.write_charged(scope, new.bytes(), charge, move |tx| sessions::create(tx, &new, now)).await?;
+            self.write_charged(scope, new.bytes(), charge, move |tx| sessions::create(tx, &new, now)).await?
         } else {
             let (bytes, prepared) = (prepared.bytes(), Box::new(prepared));
-            self.write_charged(scope, bytes, charge, move |tx| resolve::create(tx, &prepared, now)).await?;
+            self.write_charged(scope, bytes, charge, move |tx| resolve::create(tx, &prepared, now)).await?
+        };
+        if let Some(session) = made {
+            return Ok(session);
         }
         // Starts the same work that appending the events one by one would have started.
         self.after_append(&key, events - events % CHECKPOINT_EVENTS);

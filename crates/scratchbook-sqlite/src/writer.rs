@@ -15,6 +15,7 @@ use super::error::Fallible;
 use super::files::{DatabaseFiles, Extent, beside};
 use super::group::{GroupWriter, WriteGroup};
 use super::locks::FileLock;
+use super::pace::CallerPace;
 use super::queue::Next;
 use super::transaction::Tx;
 use super::watch::{Commits, OtherProcesses};
@@ -54,6 +55,7 @@ struct Committer {
     readers: Vec<JoinHandle<()>>,
     commits: Commits,
     others: OtherProcesses,
+    pace: CallerPace,
 }
 
 /// What the writer shares with other threads.
@@ -80,6 +82,7 @@ impl WriterThread {
             readers,
             commits,
             others: OtherProcesses::default(),
+            pace: CallerPace::default(),
         };
         Self { connection, committer, running }
     }
@@ -105,7 +108,11 @@ impl Committer {
     fn work(&mut self, tx: &Tx<'_>) {
         loop {
             let patience = if self.erased { ERASE_AGAIN } else { Duration::MAX };
-            match self.writes.take_within(patience.min(self.commits.patience())) {
+            let next = match self.pace.take_soon(&self.writes) {
+                Some(write) => Next::Item(write),
+                None => self.writes.take_within(patience.min(self.commits.patience())),
+            };
+            match next {
                 Next::Item(first) => self.serve(tx, first),
                 Next::TimedOut => {}
                 Next::Closed => break,
@@ -117,12 +124,14 @@ impl Committer {
 
     fn serve(&mut self, tx: &Tx<'_>, first: QueuedWrite) {
         let started = Instant::now();
+        self.pace.next_write(first.since);
         let mut group = self.locked_group(tx, first);
         self.check_written(tx, &mut group);
         // Watchers are notified before the answers, so that a caller who has an answer finds them notified.
         self.commits.notify(group.scopes());
         let (jobs, bytes) = group.size();
         group.answer(|failure| failure.into_error(self.files.path()));
+        self.pace.answered(jobs, Instant::now());
         tracing::debug!(jobs, bytes, micros = started.elapsed().as_micros() as u64, "committed a group of writes");
     }
 
