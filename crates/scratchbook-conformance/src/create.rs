@@ -2,11 +2,15 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde_json::{Value, json};
+use futures_util::future::join_all;
+use serde_json::{Map, Value, json};
 
 use super::support::{TestApp, assert_refused, changing, removal, saying, seqs, state};
 use scratchbook_core::error::ErrorKind;
-use scratchbook_core::session::{ChangeQuery, CreateSessionConfig, ForkConfig, GetSessionConfig, SessionServiceExt};
+use scratchbook_core::session::{
+    ChangeQuery, CreateSessionConfig, ForkConfig, GetSessionConfig, Session, SessionServiceExt,
+};
+use scratchbook_core::state::Scope;
 use scratchbook_core::store::Store;
 
 fn with_id(id: &str) -> CreateSessionConfig {
@@ -26,6 +30,41 @@ pub async fn a_created_session_is_given_back_as_it_is_read(store: &Store) {
     assert_eq!(created.last_update_time(), read.last_update_time());
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
     assert!((now - created.last_update_time()).abs() < 3600.0, "created at {}", created.last_update_time());
+}
+
+/// Sessions that are created at the same time are given back as they are read, whether their user has few keys or many,
+/// and whether their own state is small or large.
+pub async fn sessions_created_together_are_given_back_as_they_are_read(store: &Store) {
+    let test = TestApp::new(store);
+    test.create("alice", json!({"user:name": "Alice", "app:motto": "be kind"})).await;
+    let many: Map<String, Value> = (0..60).map(|n| (format!("user:key {n}"), json!(n))).collect();
+    test.create("bob", Value::Object(many)).await;
+    let configs = [
+        with_id("empty"),
+        with_id("small").with_state(json!({"a": [1, 2.5, null], "b": "ü"})),
+        with_id("large").with_state(json!({"text": "x".repeat(40_000)})),
+        with_id("shared").with_state(json!({"own": 1, "user:visits": 1})),
+        with_id("eventful").with_events(vec![changing(json!({"step": 1})), saying("hello")]),
+    ];
+    let users = ["alice", "bob", "carol"];
+    let all = users.iter().flat_map(|user| configs.iter().map(move |config| (*user, config.clone())));
+    let created = join_all(all.map(|(user, config)| test.create_as(user, config))).await;
+    assert_eq!(created.len(), users.len() * configs.len());
+    for created in created {
+        let (key, read) = (created.key(), test.get(created.key()).await);
+        // Another creation of the same user may have written the user's keys since.
+        let own = |session: &Session| session.state().only(Scope::Session);
+        assert_eq!((own(&created), created.events()), (own(&read), read.events()), "{key}");
+        assert_eq!((created.create_time(), created.seq()), (read.create_time(), read.seq()), "{key}");
+        assert_eq!(created.stored_bytes(), read.stored_bytes(), "{key}");
+        assert_eq!(created.state().get("app:motto"), Some(&json!("be kind")), "{key}");
+        let of_user = match key.user_id() {
+            "alice" => ("user:name", Some(json!("Alice"))),
+            "bob" => ("user:key 59", Some(json!(59))),
+            _ => ("user:name", None),
+        };
+        assert_eq!(created.state().get(of_user.0), of_user.1.as_ref(), "{key}");
+    }
 }
 
 /// The initial state is split by prefix like any delta, and is merged with the existing state of the user and the app.

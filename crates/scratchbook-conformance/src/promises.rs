@@ -54,6 +54,7 @@ macro_rules! for_each_promise {
             }
             create {
                 a_created_session_is_given_back_as_it_is_read
+                sessions_created_together_are_given_back_as_they_are_read
                 creation_splits_its_state_by_prefix
                 state_at_creation_may_be_absent
                 state_at_creation_is_an_object

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::{
-    AppendRow, Attempt, Checkpoint, DatabaseOptions, DatabaseUri, NewAppend, NewCreation, NewFork, Past, PastScopes,
-    RowRoom, Unresolved,
+    AppendRow, Attempt, Checkpoint, CreationOutcome, DatabaseOptions, DatabaseUri, NewAppend, NewCreation, NewFork,
+    Past, PastScopes, RowRoom, Unresolved,
 };
 use scratchbook_core::artifact::ArtifactVersion;
 use scratchbook_core::content::Part;
@@ -108,9 +108,9 @@ pub trait Creations {
     /// Whether [`create_batch`](Self::create_batch) can create this session.
     fn is_batchable(&self, new: &NewSession) -> bool;
 
-    /// Creates sessions in one commit, and returns for each whether it was created. A session whose id is not free is
+    /// Creates sessions in one commit, and returns the outcome of each. A session whose id is not free is
     /// not created, and does not prevent the others. Of several sessions with the same id at most one is created.
-    async fn create_batch(&self, batch: &[&NewCreation]) -> Attempt<Vec<bool>>;
+    async fn create_batch(&self, batch: &[&NewCreation]) -> Attempt<Vec<CreationOutcome>>;
 }
 
 /// Writes with operations, guards or an update of their session, which lock and read before they write.

@@ -15,7 +15,7 @@ use super::after::AfterCommit;
 use super::batch::{Batches, Job};
 use super::failure::{Idempotency, retry};
 use super::gate::GatePass;
-use super::{Backend, DatabaseOptions, NewCreation};
+use super::{Backend, CreationOutcome, DatabaseOptions, NewCreation};
 use scratchbook_core::plan::quota::Reservation;
 use scratchbook_core::session::CommitScope;
 
@@ -40,11 +40,10 @@ impl QueuedCreation {
     }
 }
 
-/// A queued creation. The answer says whether the session was created.
-type CreationJob = Job<QueuedCreation, bool>;
+type CreationJob = Job<QueuedCreation, CreationOutcome>;
 
 /// The queue of creations.
-pub(super) type CreationQueue = Batches<QueuedCreation, bool>;
+pub(super) type CreationQueue = Batches<QueuedCreation, CreationOutcome>;
 
 /// Starts the queue, and the task that writes its batches.
 pub(super) fn start<D: Backend>(after: &Arc<AfterCommit<D>>, options: &DatabaseOptions) -> CreationQueue {
@@ -83,18 +82,23 @@ impl<D: Backend> CreationWriter<D> {
             Vec::new()
         });
         drop(permit);
-        // A session without an answer is created alone. If it exists already, its token shows this.
-        made.resize(batch.len(), false);
-        let mut made = made.into_iter();
-        let (done, rest): (Vec<_>, Vec<_>) = batch.into_iter().partition(|_| made.next().unwrap_or_default());
-        if let Some(job) = done.first() {
-            let scopes: Vec<_> = done.iter().map(|job| CommitScope::session(&job.work.new.session.key)).collect();
+        // A session without an outcome is created alone. If it exists already, its token shows this.
+        made.resize_with(batch.len(), || CreationOutcome::NotCreated);
+        let (mut done, mut rest) = (Vec::with_capacity(batch.len()), Vec::new());
+        for (job, outcome) in batch.into_iter().zip(made) {
+            match outcome {
+                CreationOutcome::Created(session) => done.push((job, session)),
+                CreationOutcome::NotCreated => rest.push(job),
+            }
+        }
+        if let Some((job, _)) = done.first() {
+            let scopes: Vec<_> = done.iter().map(|(job, _)| CommitScope::session(&job.work.new.session.key)).collect();
             self.after.committed(&scopes, &job.work.pass);
         }
-        for mut job in done {
+        for (mut job, session) in done {
             // The quota is settled before the answer, because the caller may write again at once.
             take(&mut job.work.held).keep();
-            job.answer(Ok(true));
+            job.answer(Ok(CreationOutcome::Created(session)));
         }
         for job in rest {
             let writer = self.clone();
@@ -108,6 +112,6 @@ impl<D: Backend> CreationWriter<D> {
         let create =
             retry(self.retry_timeout, Idempotency::Idempotent, || self.after.backend.create_session(session, token));
         let made = self.after.write(CommitScope::session(&session.key), pass, charge, create).await;
-        job.answer(made.map_err(|failure| failure.error));
+        job.answer(made.map(CreationOutcome::new).map_err(|failure| failure.error));
     }
 }

@@ -81,7 +81,7 @@ pub use page::{RowCount, RowRoom};
 #[doc(hidden)]
 pub use past::{Checkpoint, Past, PastScopes};
 #[doc(hidden)]
-pub use requests::{AppendRow, NewAppend, NewCreation, NewFork, Unresolved};
+pub use requests::{AppendRow, CreationOutcome, NewAppend, NewCreation, NewFork, Unresolved};
 #[doc(hidden)]
 pub use uri::DatabaseUri;
 

@@ -3,7 +3,7 @@
 use scratchbook_core::error::Error;
 use scratchbook_core::plan::commit::Prepared;
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession};
-use scratchbook_core::session::{AppendOptions, LogPositions, SessionKey};
+use scratchbook_core::session::{AppendOptions, LogPositions, Session, SessionKey};
 
 /// An event and the session that it is for.
 #[derive(Debug)]
@@ -21,6 +21,21 @@ pub struct NewCreation {
     pub session: NewSession,
     #[doc(hidden)]
     pub token: String,
+}
+
+/// The outcome of a creation.
+#[derive(Debug)]
+pub enum CreationOutcome {
+    /// The session was not created, because its id is not free.
+    NotCreated,
+    /// The session was created. It comes with its present state if this took no further round trip.
+    Created(Option<Box<Session>>),
+}
+
+impl CreationOutcome {
+    pub(crate) fn new(made: bool) -> Self {
+        if made { Self::Created(None) } else { Self::NotCreated }
+    }
 }
 
 /// An event whose operations, guards or update of the session depend on stored data.

@@ -9,7 +9,9 @@ use serde_json::{Map, Value};
 use super::creations::QueuedCreation;
 use super::events::QueuedAppend;
 use super::failure::Idempotency;
-use super::{Backend, DatabaseSessionService, NewAppend, NewCreation, NewFork, PastScopes, RowRoom, Unresolved};
+use super::{
+    Backend, CreationOutcome, DatabaseSessionService, NewAppend, NewCreation, NewFork, PastScopes, RowRoom, Unresolved,
+};
 use scratchbook_core::error::{KeyWriter, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::commit::{prepare_session, prepare_state};
@@ -49,10 +51,12 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
         let held = reserve_session(self, &prepared).await?;
         let made = match prepared.is_plain() {
             true => self.create(NewSession::new(prepared)?, held).await?,
-            false => self.create_resolved(prepared, held).await?,
+            false => CreationOutcome::new(self.create_resolved(prepared, held).await?),
         };
-        if !made {
-            return Err(taken_within(id_scope, &key));
+        match made {
+            CreationOutcome::NotCreated => return Err(taken_within(id_scope, &key)),
+            CreationOutcome::Created(Some(session)) => return Ok(*session),
+            CreationOutcome::Created(None) => {}
         }
         // The session exists from here on. If reading it fails, or if it is deleted at once, the session as it was
         // created is returned.
@@ -287,7 +291,7 @@ impl<D: Backend> DatabaseSessionService<D> {
 
 /// Writes that do not depend on stored data.
 impl<D: Backend> DatabaseSessionService<D> {
-    async fn create(&self, new: NewSession, held: Reservation) -> Result<bool> {
+    async fn create(&self, new: NewSession, held: Reservation) -> Result<CreationOutcome> {
         if self.backend.is_batchable(&new) {
             let (pass, bytes) = (self.gate.enter()?, new.bytes());
             let new = NewCreation { session: new, token: self.environment().new_id() };
@@ -299,5 +303,6 @@ impl<D: Backend> DatabaseSessionService<D> {
             backend.create_session(new, token)
         })
         .await
+        .map(CreationOutcome::new)
     }
 }

@@ -17,7 +17,9 @@ use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::NewSession;
 use scratchbook_core::session::{IdScope, LogPositions, SessionKey};
 use scratchbook_core::state::Scope;
-use scratchbook_database::{AppendRow, Attempt, CommitFate, Creations, Failure, Idempotency, NewCreation};
+use scratchbook_database::{
+    AppendRow, Attempt, CommitFate, CreationOutcome, Creations, Failure, Idempotency, NewCreation,
+};
 
 /// The size of a call besides its arguments: the packet header, and the lengths and types of the values.
 const OVERHEAD: usize = 1024;
@@ -127,8 +129,8 @@ impl Creations for MySql {
         false
     }
 
-    async fn create_batch(&self, batch: &[&NewCreation]) -> Attempt<Vec<bool>> {
-        Ok(vec![false; batch.len()])
+    async fn create_batch(&self, _batch: &[&NewCreation]) -> Attempt<Vec<CreationOutcome>> {
+        Ok(Vec::new())
     }
 }
 

@@ -1,18 +1,30 @@
-//! Sessions that are created together: two statements and one commit in one round trip.
+//! Sessions that are created together: two statements, one commit and the read that shows the sessions, in one round
+//! trip.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
+use futures_util::future::join;
 use tokio_postgres::types::ToSql;
 
 use super::Postgres;
-use super::lease::BoundStatement;
+use super::lease::{BoundStatement, Lease};
 use super::read::column;
-use scratchbook_core::session::RunningHash;
-use scratchbook_database::{Attempt, NewCreation};
+use super::sessions::sessions;
+use super::statements::KeySelection;
+use scratchbook_core::plan::query::{EventQuery, StateQuery};
+use scratchbook_core::session::{RunningHash, Session, SessionKey};
+use scratchbook_database::{Attempt, CreationOutcome, NewCreation, RowRoom};
+
+/// Sessions are read together with their creation if their initial state is no longer than this, in bytes, and if their
+/// user and their app have no more keys than this.
+const SMALL_STATE: usize = 16 << 10;
+const FEW_KEYS: i64 = 50;
+/// The limit for all rows that are read. If the rows exceed it, each caller reads its own session.
+const MOST_READ: u64 = 4 << 20;
 
 impl Postgres {
-    /// Creates the sessions whose ids are free, and returns for each whether it was created.
-    pub(super) async fn create_all(&self, batch: &[&NewCreation]) -> Attempt<Vec<bool>> {
+    /// Creates the sessions whose ids are free, and returns the outcome of each.
+    pub(super) async fn create_all(&self, batch: &[&NewCreation]) -> Attempt<Vec<CreationOutcome>> {
         let mut sorted = batch.to_vec();
         sorted.sort_by(|a, b| a.session.key.cmp(&b.session.key));
         let columns = SessionColumns::new(&sorted);
@@ -21,7 +33,19 @@ impl Postgres {
             BoundStatement::new(&statements.insert_sessions, columns.rows()),
             BoundStatement::new(&statements.fill_sessions, columns.contents()),
         ];
-        let answers = self.connections.lease().await?.transaction(&steps).await?;
+        let lease = self.connections.lease().await?;
+        // The statement that reads is sent right behind the commit, so that it takes no further round trip.
+        let (answers, mut read) = match batch {
+            [one] => {
+                lease.prepare(statements.session(EventQuery::None, KeySelection::All)).await?;
+                join(lease.transaction(&steps), self.read_one(&lease, &one.session.key)).await
+            }
+            _ => {
+                lease.prepare(&statements.list.made).await?;
+                join(lease.transaction(&steps), self.read_made(&lease, &columns)).await
+            }
+        };
+        let answers = answers?;
         let mut made = HashSet::with_capacity(batch.len());
         for row in answers.first().into_iter().flatten() {
             made.insert(column::<&str>(row, 0, || "the token of a session just made".to_owned())?);
@@ -29,7 +53,35 @@ impl Postgres {
         if let Some(row) = answers.last().and_then(|rows| rows.first()) {
             self.learn_listeners(row, 0);
         }
-        Ok(batch.iter().map(|new| made.contains(new.token.as_str())).collect())
+        let outcome = |new: &&NewCreation| match made.contains(new.token.as_str()) {
+            true => CreationOutcome::Created(read.remove(&new.session.key).map(Box::new)),
+            false => CreationOutcome::NotCreated,
+        };
+        Ok(batch.iter().map(outcome).collect())
+    }
+
+    /// Reads a session, whose caller would do the same otherwise.
+    async fn read_one(&self, lease: &Lease<'_>, key: &SessionKey) -> HashMap<SessionKey, Session> {
+        let read = self.read_session_on(lease, key, EventQuery::None, &StateQuery::All, RowRoom::ANY).await;
+        read.ok().flatten().map(|session| (key.clone(), session)).into_iter().collect()
+    }
+
+    /// Reads the small sessions of a batch, if all are of one app. What cannot be read here, its caller reads again.
+    async fn read_made(&self, lease: &Lease<'_>, columns: &SessionColumns<'_>) -> HashMap<SessionKey, Session> {
+        let Some(app) = columns.apps.first().filter(|app| columns.apps.iter().all(|other| other == *app)) else {
+            return HashMap::new();
+        };
+        let small = columns.states.iter().map(|state| state.is_none_or(|state| state.len() <= SMALL_STATE));
+        let addresses = columns.users.iter().zip(&columns.ids).zip(small).filter(|(_, small)| *small);
+        // Several creations of a batch may have the same address. One of them, at most, has made its session.
+        let addresses: BTreeSet<_> = addresses.map(|(address, _)| address).collect();
+        let (users, ids): (Vec<&str>, Vec<&str>) = addresses.into_iter().unzip();
+        let params: [&(dyn ToSql + Sync); 4] = [app, &users, &ids, &FEW_KEYS];
+        let room = RowRoom::of_all(MOST_READ);
+        let rows = lease.query_within(&self.statements.list.made, &params, room, |_| false).await;
+        let read = rows.and_then(|rows| Ok(sessions(app, &rows)?));
+        let read = read.inspect_err(|failure| tracing::debug!(error = %failure.error, "new sessions were not read"));
+        read.unwrap_or_default().into_iter().map(|(_, session)| (session.key().clone(), session)).collect()
     }
 }
 

@@ -17,7 +17,7 @@ use scratchbook_core::plan::commit::Prepared;
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange, TextMetadata};
 use scratchbook_core::session::{IdScope, RunningHash, SessionKey, seconds_of_micros};
 use scratchbook_core::state::Scope;
-pub(crate) use scratchbook_database::{Attempt, CommitFate, Creations, Failure, NewCreation};
+pub(crate) use scratchbook_database::{Attempt, CommitFate, CreationOutcome, Creations, Failure, NewCreation};
 
 /// The number of positions that one value of the sequence reserves.
 const POSITIONS: usize = 1024;
@@ -36,7 +36,7 @@ impl Creations for Postgres {
         new.events.is_empty() && new.shared.is_empty() && new.id_scope == IdScope::User
     }
 
-    async fn create_batch(&self, batch: &[&NewCreation]) -> Attempt<Vec<bool>> {
+    async fn create_batch(&self, batch: &[&NewCreation]) -> Attempt<Vec<CreationOutcome>> {
         self.create_all(batch).await
     }
 }

@@ -169,6 +169,11 @@ impl Lease<'_> {
         Ok(rows)
     }
 
+    /// Prepares a statement, unless this connection has prepared it before.
+    pub(super) async fn prepare(&self, statement: &Statement) -> Attempt<()> {
+        self.prepared(statement).await.map(drop)
+    }
+
     async fn prepared(&self, statement: &Statement) -> Attempt<tokio_postgres::Statement> {
         let prepared = self.client()?.prepare_typed_cached(&statement.sql, statement.types);
         self.within(self.deadline(), prepared).await.map_err(not_done)

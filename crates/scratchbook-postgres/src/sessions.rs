@@ -36,7 +36,7 @@ impl Sessions for Postgres {
         let rows = lease.query_within(statement, &params, found, is_of_item).await?;
         if !picks {
             drop(lease);
-            let (page, token) = query.pick(sessions(app, query, &rows)?, Session::metadata);
+            let (page, token) = query.pick(sorted(sessions(app, &rows)?, query), Session::metadata);
             return Ok(response(page, token));
         }
         let (page, token) = query.pick(scanned(app, &rows)?, |metadata| metadata);
@@ -48,7 +48,7 @@ impl Sessions for Postgres {
         let params: [&(dyn ToSql + Sync); 4] = [&app, &users, &ids, &now];
         let rows = lease.query_within(&self.statements.list.of_keys, &params, room, is_of_item).await?;
         drop(lease);
-        let mut page = sessions(app, query, &rows)?;
+        let mut page = sorted(sessions(app, &rows)?, query);
         // A session that was changed in the meantime may not match the filter any more.
         page.retain(|(_, session)| query.filter.matches(session.metadata()));
         Ok(response(page, token))
@@ -110,8 +110,14 @@ fn scanned(app: &str, rows: &[Row]) -> Result<Vec<(ListPosition, SessionMetadata
     rows.iter().map(place).collect()
 }
 
-/// Builds the sessions of a page from its rows, in the list's order.
-fn sessions(app: &str, query: &ListQuery, rows: &[Row]) -> Result<Vec<(ListPosition, Session)>> {
+/// Sorts the sessions of a page into the list's order.
+fn sorted(mut page: Vec<(ListPosition, Session)>, query: &ListQuery) -> Vec<(ListPosition, Session)> {
+    query.sort(&mut page);
+    page
+}
+
+/// Builds sessions from the rows of a page, in no particular order.
+pub(super) fn sessions(app: &str, rows: &[Row]) -> Result<Vec<(ListPosition, Session)>> {
     let mut places = Vec::new();
     let mut of_app = ScopeMap::new();
     let mut of_users = HashMap::<&str, ScopeMap>::new();
@@ -154,7 +160,6 @@ fn sessions(app: &str, query: &ListQuery, rows: &[Row]) -> Result<Vec<(ListPosit
         };
         rows::insert(values, scope, owner, column(row, 5, damaged_row)?, column(row, 6, damaged_row)?)?;
     }
-    query.sort(&mut places);
     let session =
         |(place, (seq, made, metadata, expires)): (ListPosition, (u64, i64, SessionMetadata, Option<i64>))| {
             let (user_id, session_id) = (place.user_id.as_str(), place.session_id.as_str());

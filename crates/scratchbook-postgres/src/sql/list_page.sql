@@ -19,7 +19,8 @@ FROM users AS u CROSS JOIN LATERAL (
     OFFSET 0
 ) AS k
 UNION ALL
-SELECT 'app', '', '', 0, 0, key, value, NULL, NULL FROM {schema}.app_states WHERE app_name = $1 AND value IS NOT NULL
+SELECT 'app', '', '', 0, 0, key, value, NULL, NULL FROM {schema}.app_states
+WHERE app_name = $1 AND value IS NOT NULL AND EXISTS (SELECT FROM page)
 UNION ALL
 -- The positions up to which the logs of the users' and the app's state are visible.
 SELECT 'user log', u.user_id, '', log.position, 0, '', '', NULL, NULL

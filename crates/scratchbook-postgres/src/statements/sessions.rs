@@ -10,6 +10,8 @@ pub(in super::super) struct ListStatements {
     of_user: Ways,
     /// Reads the sessions that were selected from the candidates.
     pub(in super::super) of_keys: Statement,
+    /// Reads the sessions that were just created.
+    pub(in super::super) made: Statement,
     pub(in super::super) lock: Statement,
     pub(in super::super) update: Statement,
 }
@@ -38,6 +40,8 @@ impl ListStatements {
                 &include_str!("../sql/list_of_keys.sql").replace("{page}", page),
                 &[TEXT, TEXTS, TEXTS, NUMBER],
             ),
+            made: fill
+                .statement(&include_str!("../sql/made.sql").replace("{page}", page), &[TEXT, TEXTS, TEXTS, NUMBER]),
             lock: fill.locking("title, labels, expire_time", "NO KEY UPDATE"),
             // The row exists. An upsert makes this an update by the primary key, whatever plan the planner prefers.
             update: fill.statement(

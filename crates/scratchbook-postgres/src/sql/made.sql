@@ -1,0 +1,13 @@
+-- The sessions that were just created, in their current state, without those whose user or app has many keys.
+WITH found AS MATERIALIZED (
+    SELECT s.* FROM unnest($2::text[], $3::text[]) AS k (user_id, id) CROSS JOIN LATERAL (
+        SELECT update_time, user_id, id, seq, expire_time, title, labels, create_time, bytes FROM {schema}.sessions
+        WHERE app_name = $1 AND user_id = k.user_id AND id >= k.id AND id <= k.id
+        ORDER BY id LIMIT 1
+    ) AS s
+    WHERE
+        (SELECT a.keys FROM {schema}.apps AS a WHERE a.app_name = $1) <= $4
+        AND (SELECT u.keys FROM {schema}.users AS u WHERE u.app_name = $1 AND u.user_id = k.user_id) <= $4
+),
+page AS MATERIALIZED (SELECT * FROM found),
+{page}
