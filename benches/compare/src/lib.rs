@@ -9,8 +9,8 @@
 //! - `protocol.rs`: the messages between harness and runner; `statistics.rs`: median, spread and slope.
 //! - `harness/`: `cells.rs` has the measurements, `systems.rs` the systems, `rounds.rs` the order of a run; `runner.rs`
 //!   runs one process, `machine.rs` measures how quiet the machine is, `results.rs` has the file of results;
-//!   `summary.rs` computes medians, `goals.rs` compares them with the goals; `report.rs`, `inventory.rs` and `page.rs`
-//!   write tables, `plots/` draws plots.
+//!   `outcome.rs` computes medians, `summary.rs` has those of all systems, `goals.rs` compares them with the goals;
+//!   `report.rs`, `slopes.rs`, `inventory.rs` and `page.rs` write tables, `plots/` draws plots.
 //! - `runner/`: a file for each group of workloads, and `limits/` for the limit.
 
 pub mod protocol;

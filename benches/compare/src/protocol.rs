@@ -26,7 +26,7 @@ pub struct Hello {
 pub struct CellRequest {
     /// What is done, such as `append`.
     pub workload: String,
-    /// How many events, sessions or keys exist before the measurement.
+    /// How many events, sessions or keys exist before the measurement, or how many keys a new session has.
     pub size: u64,
     /// How many tasks do this at the same time.
     pub tasks: usize,

@@ -6,7 +6,7 @@ import {join} from 'node:path';
 
 import {runner, turn} from './agent.mjs';
 import {Wrong} from './check.mjs';
-import {APP, CREATED, delta, event, keys, origin, user} from './data.mjs';
+import {APP, CREATED, created, delta, event, keys, origin, user} from './data.mjs';
 import {Measured, Preparation, Unsupported, repeat} from './measure.mjs';
 
 /** How many sessions a listing is to find. */
@@ -79,8 +79,9 @@ export class Cells {
     }
   }
 
-  async create({tasks, seconds}) {
-    const step = (task) => this.#service.createSession({appName: APP, userId: user(task), state: CREATED});
+  async create({size, tasks, seconds}) {
+    const state = created(size);
+    const step = (task) => this.#service.createSession({appName: APP, userId: user(task), state});
     return (await repeat(tasks, seconds, step)).answer;
   }
 

@@ -12,6 +12,13 @@ const TEXT = SENTENCE.repeat(3).slice(0, 300);
 /** The state with which a session begins. */
 export const CREATED = {topic: 'a room by the lake', step: 'asked'};
 
+/** The state of a session that is created with this many keys, but with two at least. */
+export function created(count) {
+  const more = {};
+  for (let n = 3; n <= count; n++) more[`key-${n}`] = `value ${n}`;
+  return {...CREATED, ...more};
+}
+
 export const user = (number) => `user-${number}`;
 
 /** A state with this many keys of the session. */

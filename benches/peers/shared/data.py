@@ -13,6 +13,11 @@ CREATED = {"topic": "a room by the lake", "step": "asked"}
 """The state with which a session begins."""
 
 
+def created(count: int) -> dict[str, str]:
+    """The state of a session that is created with this many keys, but with two at least."""
+    return CREATED | {f"key-{n}": f"value {n}" for n in range(3, count + 1)}
+
+
 def user(number: int) -> str:
     return f"user-{number}"
 

@@ -34,11 +34,16 @@ class Measured:
         self._taken: list[float] = []
         self._seconds = self._used = 0.0
 
+    @property
+    def seconds(self) -> float:
+        """How long all parts took together."""
+        return self._seconds
+
     async def part(self, tasks: int, step: Step, is_over: Callable[[float, int], bool]) -> None:
         """Lets each task repeat its step until `is_over` returns true, but at least once.
 
         `step` receives the number of its task. `is_over` receives the seconds since the start, and how many steps the
-        task did.
+        task did. If a step fails, the other tasks end, and the failure is raised.
         """
 
         async def work(task: int) -> None:
@@ -53,7 +58,12 @@ class Measured:
                     return
 
         used, start = self._processor(), time.perf_counter()
-        await asyncio.gather(*(work(task) for task in range(tasks)))
+        try:
+            async with asyncio.TaskGroup() as running:
+                for task in range(tasks):
+                    running.create_task(work(task))
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None
         self._seconds += time.perf_counter() - start
         self._used += self._processor() - used
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from shared.check import Origin, Wrong
-from shared.data import APP, CREATED, delta, keys, user
+from shared.data import APP, CREATED, created, delta, keys, user
 from shared.measure import Measured, Preparation, repeat
 from shared.protocol import Request, Unsupported, Workload
 from shared.system import Refused, System
@@ -76,9 +76,10 @@ class Workloads:
         if request.seconds > 0:
             # Not in a cold start: the first one makes the tables.
             await self._sessions(1, 0)
+        state = created(request.size)
 
         async def step(task: int) -> None:
-            await self._system.create(APP, user(task), CREATED)
+            await self._system.create(APP, user(task), state)
 
         return await repeat(request.tasks, request.seconds, step)
 

@@ -23,26 +23,38 @@ pub(crate) fn groups(quick: bool) -> Vec<CellGroup> {
 fn all_groups() -> Vec<CellGroup> {
     let hundred_thousand = [10, 100, 1_000, 10_000, 100_000];
     let reads = ["get", "get_json", "get_recent"];
-    let http = [("http_create", 16), ("http_get", 16), ("http_patch", 16), ("http_turn", 1), ("http_turn", 16)];
     vec![
-        group("create", cells("create", [1], [1, 16, 64])),
+        group("create", [cells("create", [2, 10, 30, 100], [1]), cells("create", [2], [16, 64])].concat()),
         group(
             "append",
             [
                 cells("append", [10, 100, 1_000, 10_000], [1]),
                 cells("append", [10], [16, 64, 256]),
+                cells("append_hot", [10, 100, 1_000, 10_000], [1]),
                 cells("append_hot", [10], [16]),
-                cells("append_shared", [10], [8]),
+                cells("append_shared", [10, 30, 100, 300], [8]),
             ]
             .concat(),
         ),
-        group("state", cells("state", [1, 10, 100, 1_000, 10_000], [1])),
+        // By default, a store of scratchbook takes 10,000 keys of a session.
+        group("state", cells("state", [1, 10, 100, 1_000, 9_000], [1])),
         group("turn", cells("turn", [10, 100, 1_000, 10_000], [1])),
-        group("http", http.map(|(name, tasks)| cells(name, [10], [tasks])).concat()),
+        group(
+            "http",
+            [
+                cells("http_create", [2, 10, 30, 100], [16]),
+                cells("http_get", [10, 30, 100, 300], [16]),
+                // Each phase of these changes has new sessions, which some servers take a long time to create.
+                cells("http_patch", [10, 20, 50, 100], [16]),
+                cells("http_turn", [10, 30, 100, 300], [1]),
+                cells("http_turn", [10], [16]),
+            ]
+            .concat(),
+        ),
         group(
             "resources",
             [
-                cells("size_on_disk", [100, 1_000, 10_000, 100_000], [1]),
+                cells("size_on_disk", [100, 1_000, 10_000, 30_000], [1]),
                 cells("memory", [10, 100, 1_000, 10_000], [1]),
                 cells("cold_start", [1], [1]),
             ]
@@ -57,7 +69,7 @@ fn all_groups() -> Vec<CellGroup> {
 /// Returns one group with all cells, because each start of a runner takes seconds.
 fn quick_group() -> CellGroup {
     let cells = [
-        cells("create", [1], [1, 16]),
+        cells("create", [2], [1, 16]),
         cells("append", [10, 1_000], [1]),
         cells("append", [10], [16, 64]),
         cells("append_hot", [10], [16]),
@@ -68,7 +80,7 @@ fn quick_group() -> CellGroup {
         cells("list", [100], [1]),
         cells("state", [10, 1_000], [1]),
         cells("turn", [10, 100], [1]),
-        cells("http_create", [10], [16]),
+        cells("http_create", [2], [16]),
         cells("http_get", [10], [16]),
         cells("http_patch", [10], [16]),
         cells("http_turn", [10], [1]),
@@ -93,6 +105,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+    use crate::slopes::GROWING;
 
     #[test]
     fn no_cell_is_measured_twice() {
@@ -105,10 +118,12 @@ mod tests {
     #[test]
     fn what_grows_is_measured_at_four_sizes_at_least() {
         let cells: Vec<_> = groups(false).into_iter().flat_map(|group| group.cells).collect();
-        for workload in ["append", "get", "get_json", "get_recent", "list", "state", "turn", "size_on_disk", "memory"] {
-            let sizes: HashSet<_> =
-                cells.iter().filter(|cell| cell.workload == workload).map(|cell| cell.size).collect();
+        for (workload, tasks, _) in GROWING {
+            let of_workload = cells.iter().filter(|cell| (cell.workload, cell.tasks) == (workload, tasks));
+            let sizes: HashSet<_> = of_workload.map(|cell| cell.size).collect();
             assert!(sizes.len() >= 4, "{workload}: {sizes:?}");
         }
+        let grows = |cell: &&Cell| cell.workload == "cold_start" || GROWING.iter().any(|it| it.0 == cell.workload);
+        assert!(cells.iter().all(|cell| grows(&cell)));
     }
 }

@@ -8,6 +8,7 @@ mod inventory;
 mod machine;
 mod markdown;
 mod options;
+mod outcome;
 mod page;
 mod plots;
 mod profile;
@@ -15,6 +16,7 @@ mod report;
 mod results;
 mod rounds;
 mod runner;
+mod slopes;
 mod summary;
 mod systems;
 

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use crate::markdown::{header, number, ratio, row, thousands};
-use crate::summary::{CellKey, CellOutcome, Summary};
+use crate::outcome::CellOutcome;
+use crate::summary::{CellKey, Summary};
 use crate::systems::SystemId;
-use crate::{goals, inventory};
+use crate::{goals, inventory, slopes};
 
 /// The names of the tables in the pages on benchmarks.
 pub(crate) const TABLES: [&str; 11] =
@@ -13,9 +14,9 @@ pub(crate) const TABLES: [&str; 11] =
 
 /// The rows of a store's table: workload, number of tasks, the size that is shown, and the row's name.
 const ROWS: [(&str, usize, u64, &str); 20] = [
-    ("create", 1, 1, "create a session"),
-    ("create", 16, 1, "create, 16 tasks"),
-    ("create", 64, 1, "create, 64 tasks"),
+    ("create", 1, 2, "create a session"),
+    ("create", 16, 2, "create, 16 tasks"),
+    ("create", 64, 2, "create, 64 tasks"),
     ("append", 1, 10, "append"),
     ("append", 16, 10, "append, 16 tasks"),
     ("append", 64, 10, "append, 64 tasks"),
@@ -28,30 +29,14 @@ const ROWS: [(&str, usize, u64, &str); 20] = [
     ("list", 1, 10_000, "list a user's sessions"),
     ("state", 1, 1_000, "append to a state"),
     ("turn", 1, 100, "turn of an agent"),
-    ("http_create", 16, 10, "HTTP: create, 16 connections"),
+    ("http_create", 16, 2, "HTTP: create, 16 connections"),
     ("http_get", 16, 10, "HTTP: get, 16 connections"),
     ("http_patch", 16, 10, "HTTP: PATCH, 16 connections"),
     ("http_turn", 1, 10, "HTTP: turn"),
     ("http_turn", 16, 10, "HTTP: turn, 16 connections"),
 ];
 
-/// Workloads whose cost may grow with their size.
-pub(crate) const GROWING: [(&str, &str); 9] = [
-    ("append", "append by events"),
-    ("get", "get by events"),
-    ("get_json", "get as JSON by events"),
-    ("get_recent", "get the last 10 by events"),
-    ("list", "list by sessions"),
-    ("state", "append by state keys"),
-    ("turn", "turn by events"),
-    ("size_on_disk", "bytes on disk by events"),
-    ("memory", "bytes in memory by events"),
-];
-
 const STORES: [&str; 3] = ["memory", "sqlite", "postgres"];
-
-/// A cost with a slope below this counts as not growing.
-const FLAT: f64 = 0.05;
 
 /// Returns all tables, each under its name.
 pub(crate) fn all(summary: &Summary) -> String {
@@ -65,7 +50,7 @@ pub(crate) fn table(summary: &Summary, name: &str) -> Option<String> {
         "memory" | "sqlite" | "postgres" => of_store(summary, name),
         "goals" => goals(summary),
         "limit" => limit(summary),
-        "growth" => growth(summary),
+        "growth" => slopes::table(summary),
         "resources" => resources(summary),
         "setup" => setup(summary),
         "systems" => inventory::systems(summary),
@@ -208,22 +193,6 @@ fn limit(summary: &Summary) -> String {
     text
 }
 
-fn growth(summary: &Summary) -> String {
-    let any = |workload: &str| all_systems(summary).any(|id| summary.slope(id, workload).is_some());
-    let workloads: Vec<_> = GROWING.into_iter().filter(|(workload, _)| any(workload)).collect();
-    let names = workloads.iter().map(|(_, what)| (*what).to_owned());
-    let mut text = header(["slope".to_owned(), "store".to_owned()].into_iter().chain(names));
-    for id in all_systems(summary).filter(|id| id.system != "limit") {
-        let slopes = workloads.iter().map(|(workload, _)| match summary.slope(id, workload) {
-            Some(slope) if slope < FLAT => format!("{slope:.2}, flat"),
-            Some(slope) => format!("{slope:.2}"),
-            None => "–".to_owned(),
-        });
-        row(&mut text, [id.name(), id.store.clone()].into_iter().chain(slopes));
-    }
-    text
-}
-
 fn resources(summary: &Summary) -> String {
     let head = [
         "system",
@@ -270,7 +239,8 @@ fn setup(summary: &Summary) -> String {
     text
 }
 
-fn all_systems(summary: &Summary) -> impl Iterator<Item = &SystemId> {
+/// Returns the systems of all stores.
+pub(crate) fn all_systems(summary: &Summary) -> impl Iterator<Item = &SystemId> {
     STORES.into_iter().flat_map(|store| summary.systems(store))
 }
 
@@ -311,14 +281,5 @@ mod tests {
         let missing = inventory::missing(&summary(&lines));
         let both = "- other on sqlite: there is no such call (`append, 10 events`, `append, 100 events`)\n";
         assert_eq!(missing, format!("- third: no node\n{both}"));
-    }
-
-    #[test]
-    fn a_flat_cost_is_called_flat() {
-        let sizes = [10, 100, 1_000, 10_000];
-        let flat = sizes.map(|size| line("scratchbook", "memory", "append", size, measured(1_000, 0)));
-        let linear = sizes.map(|size| line("scratchbook", "memory", "get", size, measured(1_000_000 / size, 0)));
-        let table = growth(&summary(&[flat, linear].concat()));
-        assert!(table.contains("| scratchbook | memory | 0.00, flat | 1.00 |"), "{table}");
     }
 }

@@ -234,7 +234,9 @@ impl RoundsRun<'_> {
     fn server(&mut self) -> Result<&Postgres> {
         if matches!(self.postgres, PostgresState::NotStarted) {
             let options = PostgresOptions::default().with_setting("shared_buffers", "512MB");
-            self.postgres = match Postgres::start(&options.with_setting("max_wal_size", "4GB")) {
+            // pgbench has up to 256 connections, while the other runners of a group hold theirs.
+            let options = options.with_setting("max_wal_size", "4GB").with_setting("max_connections", "600");
+            self.postgres = match Postgres::start(&options) {
                 Ok(server) => PostgresState::Running(server),
                 Err(error) => PostgresState::Failed(error.to_string()),
             };

@@ -1,12 +1,13 @@
-//! The medians of all rounds.
+//! The results of all systems and cells.
 
 use std::collections::BTreeMap;
 
-use scratchbook_compare::protocol::{Hello, Latencies, RunnerAnswer, WrongCounts};
-use scratchbook_compare::statistics::{median, slope, spread};
+use scratchbook_compare::protocol::Hello;
+use scratchbook_compare::statistics::slope;
 
 use crate::machine::Machine;
 use crate::markdown::thousands;
+use crate::outcome::CellOutcome;
 use crate::results::{ResultLine, ResultRow};
 use crate::systems::{FOR_PYTHON, SetupCost, SystemId};
 
@@ -16,24 +17,6 @@ pub(crate) struct CellKey {
     pub(crate) workload: String,
     pub(crate) size: u64,
     pub(crate) tasks: usize,
-}
-
-/// The results of a cell in all rounds.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct CellOutcome {
-    /// The median of the operations per second.
-    pub(crate) per_second: f64,
-    /// The distance between the slowest and the fastest round, as a part of the median.
-    pub(crate) spread: f64,
-    pub(crate) latencies: Option<Latencies>,
-    pub(crate) bytes: Option<f64>,
-    /// The sum over the rounds.
-    pub(crate) wrong: WrongCounts,
-    pub(crate) attempted: u64,
-    /// Whether the machine was quiet in all rounds.
-    pub(crate) quiet: bool,
-    /// The reason why the cell has no measurement; `None` if it has a measurement.
-    pub(crate) missing: Option<String>,
 }
 
 /// All results, by system and cell.
@@ -51,6 +34,9 @@ impl Summary {
     pub(crate) fn new(lines: &[ResultLine]) -> Self {
         let mut summary = Self::default();
         let mut rows: BTreeMap<SystemId, BTreeMap<CellKey, Vec<&ResultRow>>> = BTreeMap::new();
+        // In earlier results, all sessions were created with two keys, and the size of a creation meant nothing.
+        let counts_keys =
+            lines.iter().any(|line| matches!(line, ResultLine::Row(row) if row.size == 2 && creates(row)));
         for line in lines {
             match line {
                 ResultLine::Machine(machine) => {
@@ -69,7 +55,8 @@ impl Summary {
                 ResultLine::Setup { system, cost } => summary.add_setup(system, cost),
                 ResultLine::Row(row) => {
                     summary.rounds = summary.rounds.max(row.round);
-                    let key = CellKey { workload: row.workload.clone(), size: row.size, tasks: row.tasks };
+                    let size = if creates(row) && !counts_keys { 2 } else { row.size };
+                    let key = CellKey { workload: row.workload.clone(), size, tasks: row.tasks };
                     rows.entry(row.id.clone()).or_default().entry(key).or_default().push(row);
                 }
             }
@@ -135,11 +122,11 @@ impl Summary {
         cells
     }
 
-    /// Returns sizes and costs of a workload with one task: microseconds for an operation, or bytes.
-    pub(crate) fn growth(&self, id: &SystemId, workload: &str) -> Vec<(f64, f64)> {
+    /// Returns sizes and costs of a workload with a number of tasks: microseconds for an operation, or bytes.
+    pub(crate) fn growth(&self, id: &SystemId, (workload, tasks): (&str, usize)) -> Vec<(f64, f64)> {
         let cells = self.outcomes.get(id).into_iter().flatten();
         let of_workload =
-            cells.filter(|(key, outcome)| key.workload == workload && key.tasks == 1 && outcome.missing.is_none());
+            cells.filter(|(key, outcome)| key.workload == workload && key.tasks == tasks && outcome.missing.is_none());
         let cost = |outcome: &CellOutcome| outcome.bytes.unwrap_or(1e6 / outcome.per_second);
         of_workload
             .map(|(key, outcome)| (key.size as f64, cost(outcome)))
@@ -147,8 +134,8 @@ impl Summary {
             .collect()
     }
 
-    /// Returns how the cost of a workload grows, if it was measured at four or more sizes.
-    pub(crate) fn slope(&self, id: &SystemId, workload: &str) -> Option<f64> {
+    /// Returns how the cost of a workload with a number of tasks grows, if it was measured at four or more sizes.
+    pub(crate) fn slope(&self, id: &SystemId, workload: (&str, usize)) -> Option<f64> {
         let points = self.growth(id, workload);
         if points.len() < 4 { None } else { slope(&points) }
     }
@@ -161,71 +148,25 @@ impl Summary {
     }
 }
 
+fn creates(row: &ResultRow) -> bool {
+    ["create", "http_create"].contains(&row.workload.as_str())
+}
+
 impl CellKey {
     /// Returns the size with its unit.
     pub(crate) fn size_in_words(&self) -> String {
         let unit = match self.workload.as_str() {
             "list" => "sessions",
-            "state" => "keys",
+            "state" | "create" | "http_create" => "keys",
             _ => "events",
         };
         format!("{} {unit}", thousands(self.size as f64))
     }
 }
 
-impl CellOutcome {
-    fn of(rows: &[&ResultRow]) -> Self {
-        let measured: Vec<_> = rows
-            .iter()
-            .filter_map(|row| match &row.answer {
-                RunnerAnswer::Measured(measured) => Some((row.at.quiet, measured)),
-                _ => None,
-            })
-            .collect();
-        if measured.is_empty() {
-            let why = rows.last().map(|row| match &row.answer {
-                RunnerAnswer::Unsupported { unsupported } => unsupported.clone(),
-                RunnerAnswer::Failed { error } => format!("failed: {error}"),
-                RunnerAnswer::Measured(_) => String::new(),
-            });
-            return Self { missing: why, ..Self::default() };
-        }
-        let rates: Vec<_> = measured.iter().map(|(_, measured)| measured.per_second()).collect();
-        let latencies: Vec<_> = measured.iter().filter_map(|(_, measured)| measured.latencies_us).collect();
-        let bytes: Vec<_> = measured.iter().filter_map(|(_, measured)| measured.bytes).collect();
-        let mut wrong = WrongCounts::default();
-        for (_, measured) in &measured {
-            wrong.lost += measured.wrong.lost;
-            wrong.refused += measured.wrong.refused;
-            wrong.disordered += measured.wrong.disordered;
-            wrong.doubled += measured.wrong.doubled;
-        }
-        Self {
-            per_second: median(&rates).unwrap_or_default(),
-            spread: spread(&rates).unwrap_or_default(),
-            latencies: percentiles(&latencies),
-            bytes: median(&bytes),
-            wrong,
-            attempted: measured.iter().map(|(_, it)| it.attempted.unwrap_or(it.operations)).sum(),
-            quiet: measured.iter().all(|(quiet, _)| *quiet),
-            missing: None,
-        }
-    }
-}
-
-fn percentiles(rounds: &[Latencies]) -> Option<Latencies> {
-    let middle = |of: fn(&Latencies) -> f64| median(&rounds.iter().map(of).collect::<Vec<_>>());
-    Some(Latencies {
-        p50: middle(|it| it.p50)?,
-        p90: middle(|it| it.p90)?,
-        p99: middle(|it| it.p99)?,
-        max: middle(|it| it.max)?,
-    })
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
-    use scratchbook_compare::protocol::Measurement;
+    use scratchbook_compare::protocol::{Measurement, RunnerAnswer, WrongCounts};
 
     use super::*;
     use crate::machine::MachineMoment;
@@ -268,10 +209,21 @@ pub(crate) mod tests {
         let of_sizes = |sizes: &[u64]| {
             let lines: Vec<_> =
                 sizes.iter().map(|size| row("s", "sqlite", "get", *size, measured(1_000_000 / size, 0))).collect();
-            Summary::new(&lines).slope(&SystemId::new("s", None, "sqlite"), "get")
+            Summary::new(&lines).slope(&SystemId::new("s", None, "sqlite"), ("get", 1))
         };
         assert_eq!(of_sizes(&[10, 100, 1_000]), None);
         assert!((of_sizes(&[10, 100, 1_000, 10_000]).unwrap() - 1.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn creations_of_earlier_results_had_two_keys() {
+        let sizes_of = |rows: &[(&str, u64)]| {
+            let lines: Vec<_> =
+                rows.iter().map(|(workload, size)| row("s", "sqlite", workload, *size, measured(1, 0))).collect();
+            Summary::new(&lines).cells().into_iter().map(|key| key.size).collect::<Vec<_>>()
+        };
+        assert_eq!(sizes_of(&[("append", 10), ("create", 1), ("http_create", 10)]), [10, 2, 2]);
+        assert_eq!(sizes_of(&[("append", 10), ("create", 2), ("http_create", 10)]), [10, 2, 10]);
     }
 
     #[test]

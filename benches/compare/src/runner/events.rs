@@ -12,6 +12,15 @@ pub(crate) fn created() -> Value {
     json!({"topic": "a room by the lake", "step": "asked"})
 }
 
+/// Returns the state of a session that is created with this many keys, but with two at least.
+pub(crate) fn created_with(keys: u64) -> Value {
+    let mut state = created();
+    for n in 3..=keys {
+        state[format!("key-{n}")] = format!("value {n}").into();
+    }
+    state
+}
+
 /// Returns a text of 300 characters.
 pub(crate) fn text(n: usize) -> String {
     let mut text = format!("{n}: ");

@@ -37,7 +37,7 @@ impl LatencyClock {
         self.elapsed
     }
 
-    /// Returns the result. The processor time includes the preparation of later parts, if there are several parts.
+    /// Returns the result. The processor time includes the preparation since the start, if there are several parts.
     pub(crate) fn measured(mut self) -> Measurement {
         let used = self.used.zip(processor::with(self.server)).map(|(before, after)| after - before);
         Measurement {

@@ -47,7 +47,7 @@ struct Round {
 }
 
 async fn write_one(bench: &BenchStore, request: &CellRequest, turn: usize, clock: &mut LatencyClock) -> Result<Round> {
-    let id = format!("shared-{}-{turn}", request.round);
+    let id = format!("shared-{}-{}-{turn}", request.size, request.round);
     let config = CreateSessionConfig::default().with_session_id(&id).with_events(events(request.size)?);
     let key = bench.sessions.create_session(APP, "user-0", config).await?.key().clone();
     let missing = || CellFailure::new(format!("the session {key} is gone"));

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use scratchbook::store::connect_with_limits;
-use scratchbook::{CreateSessionConfig, GetSessionConfig, Session, SessionService};
+use scratchbook::{CreateSessionConfig, GetSessionConfig, Session, SessionService, connect};
 use scratchbook_compare::protocol::Hello;
 use tokio::runtime::Runtime;
 
@@ -24,10 +23,8 @@ pub(crate) struct BenchStore {
 impl BenchStore {
     pub(crate) fn open(store: &str, location: &str) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        let uri = uri(store, location)?;
-        // One workload has 10,000 keys and adds another.
-        let opened = runtime.block_on(connect_with_limits(&uri, |limits| limits.with_keys_per_scope(20_000)))?;
-        Ok(Self { runtime, sessions: opened.0.sessions, store: store.to_owned(), location: location.to_owned() })
+        let sessions = runtime.block_on(connect(&uri(store, location)?))?.sessions;
+        Ok(Self { runtime, sessions, store: store.to_owned(), location: location.to_owned() })
     }
 
     pub(crate) fn hello(&self) -> Hello {

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use futures_util::TryStreamExt;
+use futures_util::{TryStreamExt, stream};
 use scratchbook::agent::{FunctionTool, ToolContext};
-use scratchbook::model::{LlmRequest, LlmResponse, ScriptedLlm};
+use scratchbook::model::{Llm, LlmRequest, LlmResponse, LlmStream};
 use scratchbook::session::ForkConfig;
 use scratchbook::{LlmAgent, Runner};
 use scratchbook_compare::protocol::{CellRequest, Measurement};
@@ -29,7 +29,7 @@ pub(crate) fn turn(bench: &BenchStore, request: &CellRequest) -> Result<Measurem
         Ok(json!({"booked": room}))
     };
     let tool = FunctionTool::new("book", "Books a room.", book);
-    let agent = LlmAgent::builder("agent").instruction("Book rooms.").model(ScriptedLlm::from_fn(answer)).tool(tool);
+    let agent = LlmAgent::builder("agent").instruction("Book rooms.").model(ScriptedModel).tool(tool);
     let agent = agent.build()?;
     let runner = Runner::builder(APP, agent, bench.sessions.clone()).build()?;
     bench.runtime.block_on(async {
@@ -56,10 +56,22 @@ pub(crate) fn turn(bench: &BenchStore, request: &CellRequest) -> Result<Measurem
     })
 }
 
-/// Calls the tool, and answers when it has responded.
-fn answer(request: &LlmRequest) -> scratchbook::Result<LlmResponse> {
-    let responded = request.contents.last().is_some_and(|content| content.function_responses().next().is_some());
-    Ok(if responded { LlmResponse::text("It is done.") } else { LlmResponse::call("book", json!({"room": "lake"})) })
+/// A model that calls the tool, and answers when it has responded. Unlike `ScriptedLlm`, it keeps no requests, and nor do
+/// the models of the other systems.
+#[derive(Debug)]
+struct ScriptedModel;
+
+impl Llm for ScriptedModel {
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+
+    fn generate(&self, request: LlmRequest) -> LlmStream {
+        let responded = request.contents.last().is_some_and(|content| content.function_responses().next().is_some());
+        let call = || LlmResponse::call("book", json!({"room": "lake"}));
+        let response = if responded { LlmResponse::text("It is done.") } else { call() };
+        Box::pin(stream::iter([Ok(response)]))
+    }
 }
 
 fn check(events: &[scratchbook::Event]) -> Result<()> {

@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 
 use crate::agent;
 use crate::check::CellErrors;
-use crate::data::{APP, EventOrigin, SessionValues, created, delta, event, keys, origin, user};
+use crate::data::{APP, EventOrigin, SessionValues, created, created_with, delta, event, keys, origin, user};
 use crate::measure::{CellTimes, Preparation, repeat, resident};
 use crate::protocol::{PeerFailure, PeerRequest, Result};
 use crate::store::{PeerDatabase, PooledService};
@@ -94,10 +94,10 @@ impl Cells {
     }
 
     async fn create(&self, request: &PeerRequest) -> Result<Value> {
-        let store = self.store.clone();
+        let (store, state) = (self.store.clone(), Arc::new(created_with(request.size)));
         let step = move |task, _| {
-            let store = store.clone();
-            async move { create_in(&store, user(task), created()).await.map(drop) }
+            let (store, state) = (store.clone(), state.clone());
+            async move { create_in(&store, user(task), SessionValues::clone(&state)).await.map(drop) }
         };
         Ok(repeat(request.tasks, request.seconds, step).await?.0)
     }

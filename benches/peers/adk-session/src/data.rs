@@ -29,6 +29,12 @@ pub(crate) fn created() -> SessionValues {
     HashMap::from([("topic".to_owned(), json!("a room by the lake")), ("step".to_owned(), json!("asked"))])
 }
 
+/// Returns the state of a session that is created with this many keys, but with two at least.
+pub(crate) fn created_with(count: usize) -> SessionValues {
+    let more = (3..=count).map(|n| (format!("key-{n}"), json!(format!("value {n}"))));
+    created().into_iter().chain(more).collect()
+}
+
 /// Returns a state with this many keys of the session.
 pub(crate) fn keys(count: usize) -> SessionValues {
     (0..count).map(|n| (format!("key-{n}"), json!(format!("value {n}")))).collect()

@@ -14,6 +14,9 @@ type LlmScript = dyn Fn(&LlmRequest) -> LlmStream + Send + Sync;
 
 /// A model with a script: fixed answers, or a function of the request.
 ///
+/// The model keeps every request, for [`requests`](Self::requests), so its memory grows with each call. A program that
+/// runs for a long time should implement [`Llm`] itself.
+///
 /// If streaming is requested, text arrives word by word before the whole answer, unless the script provides its own
 /// stream.
 ///

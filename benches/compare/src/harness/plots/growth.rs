@@ -42,7 +42,7 @@ fn draw_panel(
     let lines: Vec<_> = summary
         .systems(STORE)
         .into_iter()
-        .map(|id| (palette.of(&summary.label(id)), summary.growth(id, workload)))
+        .map(|id| (palette.of(&summary.label(id)), summary.growth(id, (workload, 1))))
         .filter(|(_, points)| points.len() > 1)
         .collect();
     let sizes = decades(lines.iter().flat_map(|(_, points)| points).map(|(size, _)| *size));

@@ -10,8 +10,8 @@ use crate::summary::{CellKey, Summary};
 
 /// The rows of the plot from the top: workload, size, number of tasks, label.
 const ROWS: [(&str, u64, usize, &str); 10] = [
-    ("create", 1, 1, "create a session"),
-    ("create", 1, 16, "create, 16 tasks"),
+    ("create", 2, 1, "create a session"),
+    ("create", 2, 16, "create, 16 tasks"),
     ("append", 10, 1, "append"),
     ("append", 10, 16, "append, 16 tasks"),
     ("append", 10, 64, "append, 64 tasks"),

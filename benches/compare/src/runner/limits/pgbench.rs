@@ -12,11 +12,14 @@ use crate::events::event;
 use crate::failure::{CellFailure, Result};
 use crate::store::BenchStore;
 
-/// The largest number of connections. The server of the benchmark takes 300, and the store holds some of them.
+/// The largest number of connections. The server of the benchmark takes 600, and all runners of a group hold some of them.
 const MOST_CONNECTIONS: usize = 256;
 
 /// How long pgbench runs at least, in seconds. This includes the time in which it connects, which does not count.
 const LEAST_SECONDS: f64 = 3.0;
+
+/// How long it may take to make a connection, in seconds. pgbench ends without a result if its time is over before.
+const CONNECTING: f64 = 0.02;
 
 /// The database of a store. The store is idle.
 pub(crate) struct PgbenchLimit {
@@ -50,7 +53,8 @@ impl PgbenchLimit {
         let path = folder.path().join("append.sql");
         std::fs::write(&path, script(&users, &sessions))?;
         let event = serde_json::to_string(&event(0)?)?;
-        let (tasks, seconds) = (request.tasks.to_string(), request.seconds.ceil().max(LEAST_SECONDS).to_string());
+        let seconds = (request.seconds + CONNECTING * request.tasks as f64).ceil().max(LEAST_SECONDS);
+        let (tasks, seconds) = (request.tasks.to_string(), seconds.to_string());
         let threads = std::thread::available_parallelism()?.get().min(request.tasks).to_string();
         let mut pgbench = Command::new("pgbench");
         pgbench.args([

@@ -9,7 +9,7 @@ use scratchbook_compare::protocol::{CellRequest, Measurement};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, NoTls, Statement};
 
-use super::rows::{EventRow, HASH, Writers, app};
+use super::rows::{CreatedState, EventRow, HASH, NewSessions, Writers, app};
 use crate::failure::{CellFailure, Result};
 use crate::measure::LatencyClock;
 use crate::store::BenchStore;
@@ -50,23 +50,26 @@ pub(super) const APPEND: &str = "
         pg_current_xact_id()
     FROM batch";
 
-/// Writes what the creation of a session with two keys writes, for each element of the array.
+/// Writes what the creation of a session with these keys writes, for each element of the first two arrays.
 const CREATE: &str = "
     WITH batch AS MATERIALIZED (
-        SELECT id, pg_catalog.nextval('positions') AS position FROM unnest($2::text[]) AS t (id)
+        SELECT user_id, id, pg_catalog.nextval('positions') AS position
+        FROM unnest($2::text[], $3::text[]) AS t (user_id, id)
     ),
     created AS (
         INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, keys, token, position, bytes,
             hashed_seq, running_hash)
-        SELECT $1, 'user-0', id, 0, 1700000000000000, 1700000000000000, 2, '', position, 31, 0, $3 FROM batch
+        SELECT $1, user_id, id, 0, 1700000000000000, 1700000000000000, cardinality($5::text[]), '', position,
+            octet_length($4), 0, $7
+        FROM batch
     ),
     initial AS (
         INSERT INTO initial_states (app_name, user_id, session_id, state, position, xid)
-        SELECT $1, 'user-0', id, '{\"step\":\"none\",\"topic\":\"tea\"}', position, pg_current_xact_id() FROM batch
+        SELECT $1, user_id, id, $4, position, pg_current_xact_id() FROM batch
     )
     INSERT INTO session_states (app_name, user_id, session_id, key, value, seq, first_seq)
-    SELECT $1, 'user-0', id, key, value, 0, 0
-    FROM batch CROSS JOIN (VALUES ('step', '\"none\"'), ('topic', '\"tea\"')) AS k (key, value)";
+    SELECT $1, user_id, id, key, value, 0, 0
+    FROM batch CROSS JOIN unnest($5::text[], $6::text[]) AS k (key, value)";
 
 const COPY: &str = "COPY events (app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, event, \
                     position, xid) FROM STDIN";
@@ -191,11 +194,13 @@ impl PostgresLimit {
     }
 
     async fn create(&self, request: &CellRequest) -> Result<Measurement> {
+        let CreatedState { text, keys, values } = CreatedState::new(request.size);
         let mut clock = LatencyClock::start(None);
         while clock.elapsed().as_secs_f64() < request.seconds {
-            let ids: Vec<_> = (0..request.tasks).map(|_| uuid::Uuid::now_v7().to_string()).collect();
+            let NewSessions { users, ids } = NewSessions::new(request.tasks);
+            let params: [&(dyn ToSql + Sync); 7] = [&app(), &users, &ids, &text, &keys, &values, &HASH.as_slice()];
             let started = Instant::now();
-            self.client.execute(&self.create, &[&app(), &ids, &HASH.as_slice()]).await?;
+            self.client.execute(&self.create, &params).await?;
             let elapsed = started.elapsed();
             clock.add(vec![elapsed; ids.len()], elapsed);
         }

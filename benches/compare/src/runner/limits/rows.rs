@@ -1,6 +1,6 @@
-//! The values of the rows that one append writes.
+//! The values of the rows that one append or one creation writes.
 
-use crate::events::{APP, event};
+use crate::events::{APP, created_with, event};
 use crate::failure::Result;
 
 /// An event as the columns of its row.
@@ -45,6 +45,38 @@ impl Writers {
             });
         }
         Ok(rows)
+    }
+}
+
+/// The sessions that one transaction creates. Each has a user of its own.
+pub(super) struct NewSessions {
+    pub(super) users: Vec<String>,
+    pub(super) ids: Vec<String>,
+}
+
+impl NewSessions {
+    /// Creates new ids for this many tasks.
+    pub(super) fn new(tasks: usize) -> Self {
+        let id = |_| uuid::Uuid::now_v7().to_string();
+        Self { users: (0..tasks).map(|task| format!("user-{task}")).collect(), ids: (0..tasks).map(id).collect() }
+    }
+}
+
+/// The state that a session is created with, as the columns of its rows.
+pub(super) struct CreatedState {
+    pub(super) text: String,
+    pub(super) keys: Vec<String>,
+    /// The values of the keys, as JSON.
+    pub(super) values: Vec<String>,
+}
+
+impl CreatedState {
+    /// Returns a state with this many keys, but with two at least.
+    pub(super) fn new(keys: u64) -> Self {
+        let state = created_with(keys);
+        let pairs = state.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), value.to_string()));
+        let (keys, values) = pairs.unzip();
+        Self { text: state.to_string(), keys, values }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 use rusqlite::{Connection, ToSql, params};
 use scratchbook_compare::protocol::{CellRequest, Measurement};
 
-use super::rows::{EventRow, HASH, Writers, app};
+use super::rows::{CreatedState, EventRow, HASH, NewSessions, Writers, app};
 use crate::failure::{CellFailure, Result};
 use crate::measure::LatencyClock;
 use crate::store::BenchStore;
@@ -55,13 +55,15 @@ impl SqliteLimit {
         Ok(clock.measured())
     }
 
-    /// Measures transactions that write a session with two keys for each task.
+    /// Measures transactions that write a session with a number of keys for each task.
     fn create(&self, request: &CellRequest) -> Result<Measurement> {
+        let state = CreatedState::new(request.size);
         let mut clock = LatencyClock::start(None);
         while clock.elapsed().as_secs_f64() < request.seconds {
-            let ids: Vec<_> = (0..request.tasks).map(|_| uuid::Uuid::now_v7().to_string()).collect();
+            let NewSessions { users, ids } = NewSessions::new(request.tasks);
+            let mut addresses = users.iter().zip(&ids);
             let started = Instant::now();
-            self.transaction(|| ids.iter().try_for_each(|id| self.insert_session(id)))?;
+            self.transaction(|| addresses.try_for_each(|(user, id)| self.insert_session(user, id, &state)))?;
             let elapsed = started.elapsed();
             clock.add(vec![elapsed; ids.len()], elapsed);
         }
@@ -132,24 +134,24 @@ impl SqliteLimit {
         )
     }
 
-    fn insert_session(&self, id: &str) -> Result<()> {
+    fn insert_session(&self, user: &str, id: &str, state: &CreatedState) -> Result<()> {
         self.run("UPDATE feed SET position = position + 1", params![])?;
         self.run(
             "INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, position, bytes, hashed_seq,
                  running_hash)
-             VALUES (?1, 'user-0', ?2, 0, 1700000000000000, 1700000000000000, (SELECT position FROM feed), 31, 0, ?3)",
-            params![app(), id, HASH],
+             VALUES (?1, ?2, ?3, 0, 1700000000000000, 1700000000000000, (SELECT position FROM feed), ?4, 0, ?5)",
+            params![app(), user, id, state.text.len() as i64, HASH],
         )?;
         self.run(
             "INSERT INTO initial_states (app_name, user_id, session_id, state, position)
-             VALUES (?1, 'user-0', ?2, '{\"step\":\"none\",\"topic\":\"tea\"}', (SELECT position FROM feed))",
-            params![app(), id],
+             VALUES (?1, ?2, ?3, ?4, (SELECT position FROM feed))",
+            params![app(), user, id, state.text],
         )?;
-        for (key, value) in [("step", "\"none\""), ("topic", "\"tea\"")] {
+        for (key, value) in state.keys.iter().zip(&state.values) {
             self.run(
                 "INSERT INTO session_states (app_name, user_id, session_id, key, value, seq)
-                 VALUES (?1, 'user-0', ?2, ?3, ?4, 0)",
-                params![app(), id, key, value],
+                 VALUES (?1, ?2, ?3, ?4, ?5, 0)",
+                params![app(), user, id, key, value],
             )?;
         }
         Ok(())
