@@ -32,8 +32,8 @@ pub async fn a_created_session_is_given_back_as_it_is_read(store: &Store) {
     assert!((now - created.last_update_time()).abs() < 3600.0, "created at {}", created.last_update_time());
 }
 
-/// Sessions that are created at the same time are given back as they are read, whether their user has few keys or many,
-/// and whether their own state is small or large.
+/// Sessions that are created at the same time are given back as they are read, whether their user has a large state or
+/// a small one, and whether their own state is small or large.
 pub async fn sessions_created_together_are_given_back_as_they_are_read(store: &Store) {
     let test = TestApp::new(store);
     test.create("alice", json!({"user:name": "Alice", "app:motto": "be kind"})).await;
@@ -46,7 +46,9 @@ pub async fn sessions_created_together_are_given_back_as_they_are_read(store: &S
         with_id("shared").with_state(json!({"own": 1, "user:visits": 1})),
         with_id("eventful").with_events(vec![changing(json!({"step": 1})), saying("hello")]),
     ];
-    let users = ["alice", "bob", "carol"];
+    let long = "x".repeat(40_000);
+    test.create("dave", json!({"user:text": long})).await;
+    let users = ["alice", "bob", "carol", "dave"];
     let all = users.iter().flat_map(|user| configs.iter().map(move |config| (*user, config.clone())));
     let created = join_all(all.map(|(user, config)| test.create_as(user, config))).await;
     assert_eq!(created.len(), users.len() * configs.len());
@@ -61,6 +63,7 @@ pub async fn sessions_created_together_are_given_back_as_they_are_read(store: &S
         let of_user = match key.user_id() {
             "alice" => ("user:name", Some(json!("Alice"))),
             "bob" => ("user:key 59", Some(json!(59))),
+            "dave" => ("user:text", Some(json!(long))),
             _ => ("user:name", None),
         };
         assert_eq!(created.state().get(of_user.0), of_user.1.as_ref(), "{key}");

@@ -34,113 +34,108 @@ pub const RESTORED: &str = "__adk_internal_restored_event";
 /// assert!(event.is_final_response());
 /// # Ok::<(), scratchbook::Error>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
     /// The model that answered, with its version.
-    #[serde(default, alias = "model_version", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub model_version: Option<String>,
     /// The message, call or response.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::json::optional_object")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<Content>,
     /// Sources of the facts in the answer.
-    #[serde(default, alias = "grounding_metadata", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub grounding_metadata: Option<Box<Value>>,
     /// Whether this is a piece of a streamed answer, which is shown to the caller and never stored.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub partial: Option<bool>,
     /// Whether the model's turn ends here.
-    #[serde(default, alias = "turn_complete", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub turn_complete: Option<bool>,
     /// Why the turn ended.
-    #[serde(default, alias = "turn_complete_reason", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub turn_complete_reason: Option<Box<Value>>,
     /// The progress of an interaction.
-    #[serde(default, alias = "interaction_status", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub interaction_status: Option<Box<Value>>,
     /// Why the model stopped, such as `STOP` or `MAX_TOKENS`.
-    #[serde(default, alias = "finish_reason", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<String>,
     /// The kind of failure that ended the run.
-    #[serde(default, alias = "error_code", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error_code: Option<String>,
     /// The description of the failure.
-    #[serde(default, alias = "error_message", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
     /// Whether the user interrupted the answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<bool>,
     /// Any data that a program keeps with the event.
-    #[serde(default, alias = "custom_metadata", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub custom_metadata: Option<Box<Map<String, Value>>>,
     /// The number of tokens used.
-    #[serde(default, alias = "usage_metadata", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub usage_metadata: Option<Box<Value>>,
     /// How to resume a live session.
-    #[serde(default, alias = "live_session_resumption_update", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub live_session_resumption_update: Option<Box<Value>>,
     /// The live session this came from.
-    #[serde(default, alias = "live_session_id", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub live_session_id: Option<String>,
     /// A live server's notice that it will close.
-    #[serde(default, alias = "go_away", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub go_away: Option<Box<Value>>,
     /// Whether somebody is speaking.
-    #[serde(default, alias = "voice_activity", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub voice_activity: Option<Box<Value>>,
     /// The transcription of the user's audio.
-    #[serde(default, alias = "input_transcription", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub input_transcription: Option<Box<Value>>,
     /// The transcription of the model's audio.
-    #[serde(default, alias = "output_transcription", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub output_transcription: Option<Box<Value>>,
     /// The mean log probability of the answer's tokens.
-    #[serde(default, alias = "avg_logprobs", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub avg_logprobs: Option<f64>,
     /// Log probabilities, token by token.
-    #[serde(default, alias = "logprobs_result", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub logprobs_result: Option<Box<Value>>,
     /// How the context cache was used.
-    #[serde(default, alias = "cache_metadata", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_metadata: Option<Box<Value>>,
     /// The cited sources.
-    #[serde(default, alias = "citation_metadata", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub citation_metadata: Option<Box<Value>>,
     /// The interaction this event belongs to.
-    #[serde(default, alias = "interaction_id", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub interaction_id: Option<String>,
     /// The environment this event ran in.
-    #[serde(default, alias = "environment_id", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub environment_id: Option<String>,
     /// The run this event belongs to.
-    #[serde(default, alias = "invocation_id")]
     pub invocation_id: String,
     /// `user`, or the name of the agent.
-    #[serde(default)]
     pub author: String,
     /// The effects of the event beyond its message.
-    #[serde(default, deserialize_with = "crate::json::object")]
     pub actions: EventActions,
     /// The output of a workflow node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Box<Value>>,
     /// The position in a workflow from which the event comes.
-    #[serde(default, alias = "node_info", deserialize_with = "crate::json::object")]
     pub node_info: NodeInfo,
     /// Ids of the calls in this event whose tools respond later.
-    #[serde(default, alias = "long_running_tool_ids", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub long_running_tool_ids: Option<BTreeSet<String>>,
     /// The branch of a parallel run, `[outer.]PARALLEL.CHILD`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
     /// The scope that isolates a branch's history from others.
-    #[serde(default, alias = "isolation_scope", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub isolation_scope: Option<String>,
     /// The event's id within its session; if empty, a service generates one.
-    #[serde(default)]
     pub id: String,
     /// The time of the event, in seconds since 1970; if `None`, a service sets it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<f64>,
     /// The event's number within its session, from 1 without gaps; `None` before the event is stored, and in stores
     /// that do not number events. The number is not in the JSON.
@@ -371,53 +366,49 @@ pub(crate) fn check_timestamp(seconds: f64) -> Result<()> {
 }
 
 /// The effects of an event beyond its message.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventActions {
     /// Whether a tool's response is shown as it is, without a summary by the model.
-    #[serde(default, alias = "skip_summarization", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub skip_summarization: Option<bool>,
     /// The state changes that are committed with the event.
-    #[serde(default, alias = "state_delta")]
     pub state_delta: StateDelta,
     /// Saved artifacts, by file name, with the version of each.
-    #[serde(default, alias = "artifact_delta")]
     pub artifact_delta: BTreeMap<String, u64>,
     /// The agent that takes over.
-    #[serde(default, alias = "transfer_to_agent", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub transfer_to_agent: Option<String>,
     /// The reason for the transfer.
-    #[serde(default, alias = "transfer_reason", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub transfer_reason: Option<String>,
     /// Whether the enclosing loop ends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub escalate: Option<bool>,
     /// Credentials that tools request, by call id.
-    #[serde(default, alias = "requested_auth_configs")]
     pub requested_auth_configs: Map<String, Value>,
     /// Confirmations that tools request, by call id.
-    #[serde(default, alias = "requested_tool_confirmations")]
     pub requested_tool_confirmations: Map<String, Value>,
     /// A summary that replaces earlier events.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::json::optional_object")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub compaction: Option<Box<EventCompaction>>,
     /// Whether the agent has finished for good.
-    #[serde(default, alias = "end_of_agent", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub end_of_agent: Option<bool>,
     /// The checkpoint of a resumable agent.
-    #[serde(default, alias = "agent_state", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_state: Option<Box<Map<String, Value>>>,
     /// The first run that a rewind undid.
-    #[serde(default, alias = "rewind_before_invocation_id", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rewind_before_invocation_id: Option<String>,
     /// The route that a workflow takes next.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<Box<Value>>,
     /// User interface widgets to show.
-    #[serde(default, alias = "render_ui_widgets", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub render_ui_widgets: Option<Vec<Value>>,
     /// An answer set by a tool instead of the model.
-    #[serde(default, alias = "set_model_response", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub set_model_response: Option<Box<Value>>,
     /// Fields unknown to this version, kept as received.
     #[serde(flatten)]

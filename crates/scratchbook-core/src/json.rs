@@ -312,7 +312,7 @@ pub(crate) fn optional_objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     Ok(objects.map(|objects| objects.into_iter().map(|object| object.0).collect()))
 }
 
-struct StrictObject<T>(T);
+pub(crate) struct StrictObject<T>(pub(crate) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for StrictObject<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

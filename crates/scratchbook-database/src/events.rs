@@ -296,7 +296,7 @@ pub(super) fn answer_to(key: &SessionKey, sent: &Prepared, mut event: Event, row
         }
         AppendRow::Duplicate { seq, text, hash, logs } => {
             let outcome = replay(sent, &hash)?;
-            Ok(Committed::new(Arc::new(rows::event(seq, &text, key)?), outcome).with_log_positions(logs))
+            Ok(Committed::new(rows::event(seq, &text, key)?, outcome).with_log_positions(logs))
         }
         AppendRow::NoSession => Err(no_session(key)),
         AppendRow::Refused(error) => Err(error),

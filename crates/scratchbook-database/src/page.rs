@@ -22,13 +22,6 @@ impl RowRoom {
     #[doc(hidden)]
     pub const ANY: Self = Self { items: u64::MAX, all: u64::MAX };
 
-    /// Limits only all rows together.
-    #[doc(hidden)]
-    #[must_use]
-    pub const fn of_all(bytes: u64) -> Self {
-        Self { items: u64::MAX, all: bytes }
-    }
-
     /// Returns the room for a page of this many items. A single item may be larger than a page, up to the limit for all
     /// rows.
     fn of(limit: usize, page_bytes: u64) -> Self {

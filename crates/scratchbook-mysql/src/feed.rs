@@ -7,7 +7,6 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use async_trait::async_trait;
 use mysql_async::{Row, Value};
@@ -341,7 +340,7 @@ fn read(owner: &StateOwner, rows: Vec<Row>) -> Result<FeedRead> {
                 let session = stored_key(app, &cells.text(3, place)?, &cells.text(4, place)?)?;
                 let seq = cells.integer(5, place)?;
                 let text = cells.text(8, || format!("the event {seq} of {session}"))?;
-                let event = Arc::new(rows::event(seq, &text, &session)?);
+                let event = rows::event(seq, &text, &session)?;
                 found.commits.insert(at, Some(FeedCommit::Event { session, event }));
             }
             REMOVED => {

@@ -1,7 +1,5 @@
 //! Reading a session or a part of it, in one statement and so from one snapshot.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use mysql_async::{Row, Value};
 
@@ -122,7 +120,7 @@ async fn session(key: &SessionKey, rows: Vec<Row>) -> Result<Option<Session>> {
             _ => {
                 let seq = cells.integer(3, whole)?;
                 let text = cells.text(2, || format!("the event {seq} of {key}"))?;
-                events.push(Arc::new(rows::event(seq, &text, key)?));
+                events.push(rows::event(seq, &text, key)?);
             }
         }
     }

@@ -15,12 +15,10 @@ use scratchbook_core::plan::query::{EventQuery, StateQuery};
 use scratchbook_core::session::{RunningHash, Session, SessionKey};
 use scratchbook_database::{Attempt, CreationOutcome, NewCreation, RowRoom};
 
-/// Sessions are read together with their creation if their initial state is no longer than this, in bytes, and if their
-/// user and their app have no more keys than this.
-const SMALL_STATE: usize = 16 << 10;
+/// The sessions of a batch are read together with their creation if no more bytes than this are in their initial state, and
+/// in the state of their user and of their app, which have no more keys than this.
+const SMALL_STATE: i64 = 16 << 10;
 const FEW_KEYS: i64 = 50;
-/// The limit for all rows that are read. If the rows exceed it, each caller reads its own session.
-const MOST_READ: u64 = 4 << 20;
 
 impl Postgres {
     /// Creates the sessions whose ids are free, and returns the outcome of each.
@@ -71,14 +69,13 @@ impl Postgres {
         let Some(app) = columns.apps.first().filter(|app| columns.apps.iter().all(|other| other == *app)) else {
             return HashMap::new();
         };
-        let small = columns.states.iter().map(|state| state.is_none_or(|state| state.len() <= SMALL_STATE));
+        let small = columns.states.iter().map(|state| state.is_none_or(|state| state.len() as i64 <= SMALL_STATE));
         let addresses = columns.users.iter().zip(&columns.ids).zip(small).filter(|(_, small)| *small);
         // Several creations of a batch may have the same address. One of them, at most, has made its session.
         let addresses: BTreeSet<_> = addresses.map(|(address, _)| address).collect();
         let (users, ids): (Vec<&str>, Vec<&str>) = addresses.into_iter().unzip();
-        let params: [&(dyn ToSql + Sync); 4] = [app, &users, &ids, &FEW_KEYS];
-        let room = RowRoom::of_all(MOST_READ);
-        let rows = lease.query_within(&self.statements.list.made, &params, room, |_| false).await;
+        let params: [&(dyn ToSql + Sync); 5] = [app, &users, &ids, &FEW_KEYS, &SMALL_STATE];
+        let rows = lease.query(&self.statements.list.made, &params).await;
         let read = rows.and_then(|rows| Ok(sessions(app, &rows)?));
         let read = read.inspect_err(|failure| tracing::debug!(error = %failure.error, "new sessions were not read"));
         read.unwrap_or_default().into_iter().map(|(_, session)| (session.key().clone(), session)).collect()

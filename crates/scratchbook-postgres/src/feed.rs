@@ -3,8 +3,6 @@
 //! A cursor has a snapshot that contains everything that was read. A cursor in the middle of a window also has the
 //! snapshot at the window's end and a position.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
@@ -211,7 +209,7 @@ fn commit(row: &Row, kind: &str, app: &str) -> Result<FeedCommit> {
     let text: &str = column(row, 5, of)?;
     if kind == "event" {
         let event = rows::event(column(row, 4, of)?, text, &session)?;
-        return Ok(FeedCommit::Event { session, event: Arc::new(event) });
+        return Ok(FeedCommit::Event { session, event });
     }
     let place = || format!("the initial state of {session}");
     let state = rows::json(text, place)?;

@@ -131,7 +131,7 @@ impl<'a> SessionRows<'a> {
             "event" => {
                 let seq = column(row, 1, damaged_row)?;
                 let text = column(row, 4, || format!("the event {seq} of {key}"))?;
-                self.events.push((seq, Arc::new(rows::event(seq, text, key)?)));
+                self.events.push((seq, rows::event(seq, text, key)?));
                 return Ok(());
             }
             "place" => {

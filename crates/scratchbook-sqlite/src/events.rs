@@ -32,8 +32,8 @@ pub(super) enum AppendResult {
 }
 
 /// Returns the answer for an event that is stored.
-pub(super) fn committed(event: Event, outcome: Outcome, position: u64) -> Committed {
-    Committed::new(Arc::new(event), outcome).with_log_positions(LogPositions::of_feed(position))
+pub(super) fn committed(event: Arc<Event>, outcome: Outcome, position: u64) -> Committed {
+    Committed::new(event, outcome).with_log_positions(LogPositions::of_feed(position))
 }
 
 /// Returns the answer for an event whose id is already in the session.
@@ -108,7 +108,7 @@ pub(super) fn bytes_of(text: &str) -> i64 {
 
 /// A stored event, with the hash by which a retry is recognized.
 pub(super) struct StoredEvent {
-    pub(super) event: Event,
+    pub(super) event: Arc<Event>,
     pub(super) hash: Vec<u8>,
     pub(super) position: u64,
 }
@@ -240,13 +240,13 @@ fn select(
         if !room.takes(text_length(row, 1)) {
             break;
         }
-        events.push(Arc::new(event(row, key)?));
+        events.push(event(row, key)?);
     }
     Ok(events)
 }
 
 /// Reads an event from its number and its text, the first two columns of a row.
-pub(super) fn event(row: &Row<'_>, key: &SessionKey) -> Fallible<Event> {
+pub(super) fn event(row: &Row<'_>, key: &SessionKey) -> Fallible<Arc<Event>> {
     let seq = named(number(row, 0), || {
         format!("the event with the number {} of {key}", row.get::<_, i64>(0).unwrap_or_default())
     })?;

@@ -1,7 +1,5 @@
 //! The change feed. Positions are in commit order, so a page consists of the entries after a position.
 
-use std::sync::Arc;
-
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, params};
 
@@ -184,7 +182,7 @@ impl FeedReader<'_> {
             let (user, id): (String, String) = (named(row.get(3), place)?, named(row.get(4), place)?);
             let session = stored_key(app, &user, &id)?;
             part.bytes += text_length(row, 1);
-            let event = Arc::new(events::event(row, &session)?);
+            let event = events::event(row, &session)?;
             part.commits.push((named(number(row, 2), place)?, FeedCommit::Event { session, event }));
         }
         Ok(part)

@@ -1,5 +1,7 @@
 //! Writes that depend on stored data: they read it first, in the transaction that writes.
 
+use std::sync::Arc;
+
 use rusqlite::types::ValueRef;
 use rusqlite::{Row, params_from_iter};
 
@@ -53,7 +55,7 @@ pub(super) fn append(
             }
             let mut event = new.prepared.event;
             event.seq = Some(seq);
-            Ok(events::committed(event, Outcome::Stored, position))
+            Ok(events::committed(Arc::new(event), Outcome::Stored, position))
         }
         AppendResult::Replayed(committed) => Ok(committed),
     }

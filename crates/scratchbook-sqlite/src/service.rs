@@ -206,7 +206,7 @@ impl SessionService for SqliteSessionService {
                 };
                 event.seq = Some(seq);
                 self.after_append(key, seq);
-                events::committed(event, Outcome::Stored, position)
+                events::committed(Arc::new(event), Outcome::Stored, position)
             }
         })
     }

@@ -44,8 +44,7 @@ fn all_groups() -> Vec<CellGroup> {
             [
                 cells("http_create", [2, 10, 30, 100], [16]),
                 cells("http_get", [10, 30, 100, 300], [16]),
-                // Each phase of these changes has new sessions, which some servers take a long time to create.
-                cells("http_patch", [10, 20, 50, 100], [16]),
+                cells("http_patch", [10, 30, 100, 300], [16]),
                 cells("http_turn", [10, 30, 100, 300], [1]),
                 cells("http_turn", [10], [16]),
             ]

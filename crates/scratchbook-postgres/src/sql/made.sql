@@ -1,4 +1,5 @@
--- The sessions that were just created, in their current state, without those whose user or app has many keys.
+-- The sessions that were just created, in their current state, without those whose user or app has a large state. If
+-- there are many keys, their values are not measured. The length of a value is known without reading the value.
 WITH found AS MATERIALIZED (
     SELECT s.* FROM unnest($2::text[], $3::text[]) AS k (user_id, id) CROSS JOIN LATERAL (
         SELECT update_time, user_id, id, seq, expire_time, title, labels, create_time, bytes FROM {schema}.sessions
@@ -6,8 +7,19 @@ WITH found AS MATERIALIZED (
         ORDER BY id LIMIT 1
     ) AS s
     WHERE
-        (SELECT a.keys FROM {schema}.apps AS a WHERE a.app_name = $1) <= $4
-        AND (SELECT u.keys FROM {schema}.users AS u WHERE u.app_name = $1 AND u.user_id = k.user_id) <= $4
+        CASE
+            WHEN (SELECT a.keys FROM {schema}.apps AS a WHERE a.app_name = $1) > $4 THEN false
+            WHEN (SELECT u.keys FROM {schema}.users AS u WHERE u.app_name = $1 AND u.user_id = k.user_id) > $4 THEN false
+            ELSE
+                (
+                    SELECT coalesce(pg_catalog.sum(pg_catalog.octet_length(value)), 0) FROM {schema}.app_states
+                    WHERE app_name = $1
+                ) <= $5
+                AND (
+                    SELECT coalesce(pg_catalog.sum(pg_catalog.octet_length(value)), 0) FROM {schema}.user_states
+                    WHERE app_name = $1 AND user_id = k.user_id
+                ) <= $5
+        END
 ),
 page AS MATERIALIZED (SELECT * FROM found),
 {page}

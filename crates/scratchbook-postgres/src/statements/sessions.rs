@@ -40,8 +40,10 @@ impl ListStatements {
                 &include_str!("../sql/list_of_keys.sql").replace("{page}", page),
                 &[TEXT, TEXTS, TEXTS, NUMBER],
             ),
-            made: fill
-                .statement(&include_str!("../sql/made.sql").replace("{page}", page), &[TEXT, TEXTS, TEXTS, NUMBER]),
+            made: fill.statement(
+                &include_str!("../sql/made.sql").replace("{page}", page),
+                &[TEXT, TEXTS, TEXTS, NUMBER, NUMBER],
+            ),
             lock: fill.locking("title, labels, expire_time", "NO KEY UPDATE"),
             // The row exists. An upsert makes this an update by the primary key, whatever plan the planner prefers.
             update: fill.statement(

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, DeserializeSeed};
 
 use crate::error::{Error, Result};
 use crate::event::Event;
+use crate::fields::ReadInto;
 use crate::session::{Removal, RemovalKind, Session, SessionKey, SessionMetadata, StateOwner, seconds_of_micros};
 use crate::state::{Scope, ScopeMap, StateMap};
 
@@ -16,11 +17,14 @@ pub fn damaged(place: impl std::fmt::Display) -> Error {
 
 /// Reads JSON text written by this library.
 pub fn json<T: DeserializeOwned>(text: &str, place: impl Fn() -> String) -> Result<T> {
+    serde_json::from_str(text).map_err(|e| malformed(&e, place))
+}
+
+/// Returns the error for text that is not the JSON of what is read.
+fn malformed(error: &serde_json::Error, place: impl Fn() -> String) -> Error {
     // The error's line and column are kept; serde_json's message could quote a value, so it is left out.
-    serde_json::from_str(text).map_err(|e| {
-        let at = format!("line {}, column {}", e.line(), e.column());
-        damaged(place()).with_source(Error::corrupted(format!("malformed JSON at {at}")))
-    })
+    let at = format!("line {}, column {}", error.line(), error.column());
+    damaged(place()).with_source(Error::corrupted(format!("malformed JSON at {at}")))
 }
 
 /// Reads a number that is never negative.
@@ -28,11 +32,16 @@ pub fn number(number: i64, place: impl Fn() -> String) -> Result<u64> {
     u64::try_from(number).map_err(|_| damaged(place()))
 }
 
-/// Reads an event from its number and its text.
-pub fn event(seq: i64, text: &str, key: &SessionKey) -> Result<Event> {
+/// Reads an event from its number and its text, to where it stays.
+pub fn event(seq: i64, text: &str, key: &SessionKey) -> Result<Arc<Event>> {
     let seq = number(seq, || format!("the event with the number {seq} of {key}"))?;
-    let mut event: Event = json(text, || format!("the event {seq} of {key}"))?;
-    event.seq = Some(seq);
+    let mut event = Arc::<Event>::default();
+    if let Some(place) = Arc::get_mut(&mut event) {
+        let mut json = serde_json::Deserializer::from_str(text);
+        let read = ReadInto(&mut *place).deserialize(&mut json).and_then(|()| json.end());
+        read.map_err(|e| malformed(&e, || format!("the event {seq} of {key}")))?;
+        place.seq = Some(seq);
+    }
     Ok(event)
 }
 
