@@ -32,7 +32,7 @@ fn all_groups() -> Vec<CellGroup> {
                 cells("append", [10], [16, 64, 256]),
                 cells("append_hot", [10, 100, 1_000, 10_000], [1]),
                 cells("append_hot", [10], [16]),
-                cells("append_shared", [10, 30, 100, 300], [8]),
+                cells("append_shared", [10, 20, 50, 100], [8]),
             ]
             .concat(),
         ),
@@ -43,9 +43,9 @@ fn all_groups() -> Vec<CellGroup> {
             "http",
             [
                 cells("http_create", [2, 10, 30, 100], [16]),
-                cells("http_get", [10, 30, 100, 300], [16]),
-                cells("http_patch", [10, 30, 100, 300], [16]),
-                cells("http_turn", [10, 30, 100, 300], [1]),
+                cells("http_get", [10, 20, 50, 100], [16]),
+                cells("http_patch", [10, 20, 50, 100], [16]),
+                cells("http_turn", [10, 20, 50, 100], [1]),
                 cells("http_turn", [10], [16]),
             ]
             .concat(),

@@ -4,8 +4,8 @@ use crate::markdown::{header, row};
 use crate::report::all_systems;
 use crate::summary::Summary;
 
-/// Workloads whose cost may grow with their size, the number of tasks with which several sizes are measured, and what is
-/// counted.
+/// Workloads whose cost may grow with their size, the number of tasks with which several sizes are measured, and what
+/// is counted.
 pub(crate) const GROWING: [(&str, usize, &str); 16] = [
     ("create", 1, "create by keys"),
     ("append", 1, "append by events"),

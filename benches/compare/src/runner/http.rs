@@ -1,6 +1,6 @@
 //! Measures requests to `scratchbook serve`, over persistent connections, in phases: all connections prepare a session
-//! each, then all of them begin together and send the same number of requests, or as many as they can in the time of the
-//! cell, then all of them read their session back.
+//! each, then all of them begin together and send the same number of requests, or as many as they can in the time of
+//! the cell, then all of them read their session back.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -103,7 +103,10 @@ impl<'a> HttpConnection<'a> {
     /// Sends the requests of a phase, but one at least.
     fn send(&mut self) -> Result<SentRequests> {
         // What changes no session has one phase, which takes the whole time.
-        let most = if ["http_create", "http_get"].contains(&&*self.request.workload) { usize::MAX } else { CHANGES };
+        let most = match self.request.workload.as_str() {
+            "http_create" | "http_get" => usize::MAX,
+            _ => CHANGES,
+        };
         let (started, mut latencies) = (Instant::now(), Vec::new());
         loop {
             let before = Instant::now();

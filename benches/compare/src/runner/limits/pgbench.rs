@@ -12,7 +12,8 @@ use crate::events::event;
 use crate::failure::{CellFailure, Result};
 use crate::store::BenchStore;
 
-/// The largest number of connections. The server of the benchmark takes 600, and all runners of a group hold some of them.
+/// The largest number of connections. The server of the benchmark takes 600, and the other runners of a group hold some
+/// of them.
 const MOST_CONNECTIONS: usize = 256;
 
 /// How long pgbench runs at least, in seconds. This includes the time in which it connects, which does not count.

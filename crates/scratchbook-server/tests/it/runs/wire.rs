@@ -77,9 +77,12 @@ impl StreamedAnswer {
         chunks
     }
 
-    /// Reads the next frame. Each frame is one chunk.
+    /// Reads the next frame. Each frame is one chunk. Comments, which keep a quiet connection alive, are skipped.
     pub(super) async fn frame(&mut self) -> Option<Frame> {
-        let chunk = self.chunk().await?;
+        let mut chunk = self.chunk().await?;
+        while chunk.starts_with(':') {
+            chunk = self.chunk().await?;
+        }
         let body = chunk.strip_suffix("\n\n").expect("a chunk ends with its frame");
         assert!(!body.contains("\n\n") && !body.contains('\r'), "{body}");
         let mut frame = Frame::default();
