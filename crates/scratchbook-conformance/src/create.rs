@@ -39,18 +39,20 @@ pub async fn sessions_created_together_are_given_back_as_they_are_read(store: &S
     test.create("alice", json!({"user:name": "Alice", "app:motto": "be kind"})).await;
     let many: Map<String, Value> = (0..60).map(|n| (format!("user:key {n}"), json!(n))).collect();
     test.create("bob", Value::Object(many)).await;
-    let configs = [
-        with_id("empty"),
-        with_id("small").with_state(json!({"a": [1, 2.5, null], "b": "ü"})),
-        with_id("large").with_state(json!({"text": "x".repeat(40_000)})),
-        with_id("shared").with_state(json!({"own": 1, "user:visits": 1})),
+    let states = [
+        ("empty", json!({})),
+        ("small", json!({"a": [1, 2.5, null], "b": "ü"})),
+        ("large", json!({"text": "x".repeat(40_000)})),
+        ("shared", json!({"own": 1, "user:visits": 1})),
     ];
     let long = "x".repeat(40_000);
     test.create("dave", json!({"user:text": long})).await;
     let users = ["alice", "bob", "carol", "dave"];
-    let all = users.iter().flat_map(|user| configs.iter().map(move |config| (*user, config.clone())));
-    let created = join_all(all.map(|(user, config)| test.create_as(user, config))).await;
-    assert_eq!(created.len(), users.len() * configs.len());
+    let all =
+        users.iter().flat_map(|user| states.iter().map(move |(id, state)| (*user, format!("{user}-{id}"), state)));
+    let create = |(user, id, state): (_, String, &Value)| test.create_as(user, with_id(&id).with_state(state.clone()));
+    let created = join_all(all.map(create)).await;
+    assert_eq!(created.len(), users.len() * states.len());
     for created in created {
         let (key, read) = (created.key(), test.get(created.key()).await);
         // Another creation of the same user may have written the user's keys since.
