@@ -1,7 +1,7 @@
 //! Sessions that are created together: two statements, one commit and the read that shows the sessions, in one round
 //! trip.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use futures_util::future::join;
 use tokio_postgres::types::ToSql;
@@ -10,13 +10,11 @@ use super::Postgres;
 use super::lease::{BoundStatement, Lease};
 use super::read::column;
 use super::sessions::sessions;
-use super::statements::KeySelection;
-use scratchbook_core::plan::query::{EventQuery, StateQuery};
 use scratchbook_core::session::{RunningHash, Session, SessionKey};
-use scratchbook_database::{Attempt, CreationOutcome, NewCreation, RowRoom};
+use scratchbook_database::{Attempt, CreationOutcome, NewCreation};
 
-/// The sessions of a batch are read together with their creation if no more bytes than this are in their initial state, and
-/// in the state of their user and of their app, which have no more keys than this.
+/// A session is read with its creation only if its initial state, its user's state and its app's state have at most this
+/// many bytes each, and its user and its app at most this many keys each.
 const SMALL_STATE: i64 = 16 << 10;
 const FEW_KEYS: i64 = 50;
 
@@ -32,17 +30,11 @@ impl Postgres {
             BoundStatement::new(&statements.fill_sessions, columns.contents()),
         ];
         let lease = self.connections.lease().await?;
-        // The statement that reads is sent right behind the commit, so that it takes no further round trip.
-        let (answers, mut read) = match batch {
-            [one] => {
-                lease.prepare(statements.session(EventQuery::None, KeySelection::All)).await?;
-                join(lease.transaction(&steps), self.read_one(&lease, &one.session.key)).await
-            }
-            _ => {
-                lease.prepare(&statements.list.made).await?;
-                join(lease.transaction(&steps), self.read_made(&lease, &columns)).await
-            }
-        };
+        // All statements are prepared before the first one runs, so that they are sent in this order.
+        for statement in [&statements.insert_sessions, &statements.fill_sessions, &statements.list.made] {
+            lease.prepare(statement).await?;
+        }
+        let (answers, mut read) = join(lease.transaction(&steps), self.read_made(&lease, &columns)).await;
         let answers = answers?;
         let mut made = HashSet::with_capacity(batch.len());
         for row in answers.first().into_iter().flatten() {
@@ -58,23 +50,16 @@ impl Postgres {
         Ok(batch.iter().map(outcome).collect())
     }
 
-    /// Reads a session, whose caller would do the same otherwise.
-    async fn read_one(&self, lease: &Lease<'_>, key: &SessionKey) -> HashMap<SessionKey, Session> {
-        let read = self.read_session_on(lease, key, EventQuery::None, &StateQuery::All, RowRoom::ANY).await;
-        read.ok().flatten().map(|session| (key.clone(), session)).into_iter().collect()
-    }
-
     /// Reads the small sessions of a batch, if all are of one app. What cannot be read here, its caller reads again.
     async fn read_made(&self, lease: &Lease<'_>, columns: &SessionColumns<'_>) -> HashMap<SessionKey, Session> {
         let Some(app) = columns.apps.first().filter(|app| columns.apps.iter().all(|other| other == *app)) else {
             return HashMap::new();
         };
         let small = columns.states.iter().map(|state| state.is_none_or(|state| state.len() as i64 <= SMALL_STATE));
-        let addresses = columns.users.iter().zip(&columns.ids).zip(small).filter(|(_, small)| *small);
-        // Several creations of a batch may have the same address. One of them, at most, has made its session.
-        let addresses: BTreeSet<_> = addresses.map(|(address, _)| address).collect();
-        let (users, ids): (Vec<&str>, Vec<&str>) = addresses.into_iter().unzip();
-        let params: [&(dyn ToSql + Sync); 5] = [app, &users, &ids, &FEW_KEYS, &SMALL_STATE];
+        let addresses = columns.users.iter().zip(&columns.ids).zip(&columns.tokens).zip(small);
+        let addresses = addresses.filter(|(_, small)| *small).map(|(address, _)| address);
+        let ((users, ids), tokens): ((Vec<&str>, Vec<&str>), Vec<&str>) = addresses.unzip();
+        let params: [&(dyn ToSql + Sync); 6] = [app, &users, &ids, &FEW_KEYS, &SMALL_STATE, &tokens];
         let rows = lease.query(&self.statements.list.made, &params).await;
         let read = rows.and_then(|rows| Ok(sessions(app, &rows)?));
         let read = read.inspect_err(|failure| tracing::debug!(error = %failure.error, "new sessions were not read"));

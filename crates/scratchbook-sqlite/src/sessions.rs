@@ -154,12 +154,14 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<Option
 /// Returns a session that was created without events. Returns `None` if its state is not small, because all other
 /// writes wait for this, or if the state cannot be read.
 fn made(tx: &Tx<'_>, new: &NewSession, position: i64) -> Option<Session> {
-    const SMALL_STATE: u64 = 16 << 10;
+    const SMALL_STATE: u64 = 4 << 10;
     let (key, bytes) = (&new.key, new.initial.as_ref().map_or(0, |initial| initial.len() as u64));
     let mut left = SMALL_STATE.checked_sub(bytes)?;
     let address = [key.app_name(), key.user_id(), key.session_id()];
     let mut shared = |sql, columns, scope| {
-        state::values(tx.connection(), sql, &address[..columns], &StateQuery::All, scope, &mut left).ok()
+        let owner = &address[..columns];
+        let is_small = state::is_small(tx.connection(), scope, owner, left).ok()?;
+        is_small.then(|| state::values(tx.connection(), sql, owner, &StateQuery::All, scope, &mut left).ok())?
     };
     let (user, app) = (shared(state::USER_STATE, 2, Scope::User)?, shared(state::APP_STATE, 1, Scope::App)?);
     let mut own = ScopeMap::new();

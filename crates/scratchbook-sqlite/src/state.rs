@@ -114,6 +114,23 @@ pub(super) fn values(
     Ok(values)
 }
 
+/// Whether a user or an app has few keys, which have no more than this many bytes. Removed keys count as well. A long value
+/// is not loaded, because SQLite knows its length.
+pub(super) fn is_small(connection: &Connection, scope: Scope, owner: &[&str], bytes: u64) -> Fallible<bool> {
+    const FEW_KEYS: usize = 50;
+    let mut statement = connection.prepare_cached(match scope {
+        Scope::User => "SELECT octet_length(value) FROM user_states WHERE app_name = ?1 AND user_id = ?2 LIMIT 51",
+        _ => "SELECT octet_length(value) FROM app_states WHERE app_name = ?1 LIMIT 51",
+    })?;
+    let mut rows = statement.query(params_from_iter(owner))?;
+    let (mut keys, mut sum) = (0, 0);
+    while let Some(row) = rows.next()? {
+        keys += 1;
+        sum += row.get::<_, Option<i64>>(0)?.map_or(0, i64::unsigned_abs);
+    }
+    Ok(keys <= FEW_KEYS && sum <= bytes)
+}
+
 /// Changes a user's or an app's keys outside of any session.
 pub(super) fn put_state(
     tx: &Tx<'_>,

@@ -42,7 +42,7 @@ impl ListStatements {
             ),
             made: fill.statement(
                 &include_str!("../sql/made.sql").replace("{page}", page),
-                &[TEXT, TEXTS, TEXTS, NUMBER, NUMBER],
+                &[TEXT, TEXTS, TEXTS, NUMBER, NUMBER, TEXTS],
             ),
             lock: fill.locking("title, labels, expire_time", "NO KEY UPDATE"),
             // The row exists. An upsert makes this an update by the primary key, whatever plan the planner prefers.
