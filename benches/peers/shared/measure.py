@@ -58,12 +58,12 @@ class Measured:
                     return
 
         used, start = self._processor(), time.perf_counter()
+        running = [asyncio.create_task(work(task)) for task in range(tasks)]
         try:
-            async with asyncio.TaskGroup() as running:
-                for task in range(tasks):
-                    running.create_task(work(task))
-        except ExceptionGroup as failed:
-            raise failed.exceptions[0] from None
+            await asyncio.gather(*running)
+        finally:
+            for one in running:
+                one.cancel()
         self._seconds += time.perf_counter() - start
         self._used += self._processor() - used
 

@@ -31,9 +31,7 @@ impl Postgres {
         ];
         let lease = self.connections.lease().await?;
         // All statements are prepared before the first one runs, so that they are sent in this order.
-        for statement in [&statements.insert_sessions, &statements.fill_sessions, &statements.list.made] {
-            lease.prepare(statement).await?;
-        }
+        lease.prepare([&statements.insert_sessions, &statements.fill_sessions, &statements.list.made]).await?;
         let (answers, mut read) = join(lease.transaction(&steps), self.read_made(&lease, &columns)).await;
         let answers = answers?;
         let mut made = HashSet::with_capacity(batch.len());

@@ -137,7 +137,7 @@ impl Lease<'_> {
 
     /// Begins a transaction and runs statements in it, in one round trip.
     pub(super) async fn begin_with(&self, steps: &[BoundStatement<'_>]) -> Attempt<Vec<Vec<Row>>> {
-        try_join_all(steps.iter().map(|step| self.prepared(step.statement))).await?;
+        self.prepare(steps.iter().map(|step| step.statement)).await?;
         let (begun, ran) = join(self.begin(), self.all(steps)).await;
         begun?;
         ran
@@ -146,7 +146,7 @@ impl Lease<'_> {
     /// Runs statements as a transaction, all in one round trip. This is safe, because the commit of a failed
     /// transaction rolls it back.
     pub(super) async fn transaction(&self, steps: &[BoundStatement<'_>]) -> Attempt<Vec<Vec<Row>>> {
-        try_join_all(steps.iter().map(|step| self.prepared(step.statement))).await?;
+        self.prepare(steps.iter().map(|step| step.statement)).await?;
         let (begun, ran, committed) = join3(self.begin(), self.all(steps), self.commit()).await;
         begun?;
         let rows = ran?;
@@ -169,9 +169,9 @@ impl Lease<'_> {
         Ok(rows)
     }
 
-    /// Prepares a statement, unless this connection has prepared it before.
-    pub(super) async fn prepare(&self, statement: &Statement) -> Attempt<()> {
-        self.prepared(statement).await.map(drop)
+    /// Prepares statements in one round trip, except for those that this connection has prepared before.
+    pub(super) async fn prepare(&self, statements: impl IntoIterator<Item = &Statement>) -> Attempt<()> {
+        try_join_all(statements.into_iter().map(|statement| self.prepared(statement))).await.map(drop)
     }
 
     async fn prepared(&self, statement: &Statement) -> Attempt<tokio_postgres::Statement> {

@@ -11,14 +11,14 @@ use super::growth::KeysAddress;
 use super::locate;
 use super::past;
 use super::row::{decode, named, number};
-use super::sessions;
+use super::sessions::{self, SmallState};
 use super::state;
 use super::transaction::Tx;
 use scratchbook_core::error::{Error, KeyWriter};
 use scratchbook_core::plan::commit::{Prepared, PreparedSession, PreparedState};
 use scratchbook_core::plan::resolve::{Found, Refusal, WrittenKey};
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
-use scratchbook_core::session::{AppendOptions, Committed, ConflictMode, Outcome, Session, SessionKey, StateOwner};
+use scratchbook_core::session::{AppendOptions, Committed, ConflictMode, Outcome, SessionKey, StateOwner};
 use scratchbook_core::state::Scope;
 use scratchbook_core::store::taken;
 
@@ -62,7 +62,7 @@ pub(super) fn append(
 }
 
 /// Creates a session whose events contain operations.
-pub(super) fn create(tx: &Tx<'_>, prepared: &PreparedSession, now: i64) -> Fallible<Option<Session>> {
+pub(super) fn create(tx: &Tx<'_>, prepared: &PreparedSession, now: i64) -> Fallible<Option<SmallState>> {
     let key = &prepared.key;
     locate::check_new(tx, key, prepared.id_scope, now)?;
     if sessions::find_last_seq(tx, key, now)?.is_some() {

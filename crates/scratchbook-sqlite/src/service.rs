@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::events::{AppendResult, EventPageQuery};
+use super::sessions::SmallState;
 use super::transaction::Tx;
 use super::{
     OpenQueues, SqliteMode, SqliteSessionService, events, feed, fork, hashes, list, locate, owners, past, removals,
@@ -31,10 +32,10 @@ use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{
     AppendOptions, Capabilities, ChangeQuery, CommitNotices, CommitScope, Committed, CreateSessionConfig, EventHashes,
     FeedPage, FeedStart, ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse,
-    ListStateConfig, Outcome, Prune, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange,
-    StateOwner, StatePage, check_id, check_owner, micros_of_seconds, seconds_of_micros,
+    ListStateConfig, LogPositions, Outcome, Prune, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate,
+    StateChange, StateOwner, StatePage, check_id, check_owner, micros_of_seconds, seconds_of_micros,
 };
-use scratchbook_core::state::{StateDelta, StateMap};
+use scratchbook_core::state::{ScopeMap, StateDelta, StateMap};
 
 #[async_trait]
 impl SessionService for SqliteSessionService {
@@ -45,30 +46,32 @@ impl SessionService for SqliteSessionService {
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let prepared = prepare_session(app_name, user_id, config, self.environment.as_ref(), &self.limits)?;
         let (key, created) = (prepared.key.clone(), seconds_of_micros(prepared.created));
-        let (own, expires) = (StateMap::from(prepared.initial.clone()), prepared.expires);
-        let metadata = prepared.metadata.clone();
+        let own: ScopeMap =
+            prepared.initial.iter().map(|(name, value)| (Arc::from(name.as_str()), Arc::new(value.clone()))).collect();
+        let (metadata, expires) = (prepared.metadata.clone(), prepared.expires.map(seconds_of_micros));
         let charge = reserve_session(self, &prepared).await?.kept_if(|_| true);
         let (now, events) = (self.now_micros(), prepared.events.len() as u64);
         let scope = CommitScope::session(&key);
-        let made = if prepared.is_plain() {
+        let shared = if prepared.is_plain() {
             let new = NewSession::new(prepared)?;
             self.write_charged(scope, new.bytes(), charge, move |tx| sessions::create(tx, &new, now)).await?
         } else {
             let (bytes, prepared) = (prepared.bytes(), Box::new(prepared));
             self.write_charged(scope, bytes, charge, move |tx| resolve::create(tx, &prepared, now)).await?
         };
-        if let Some(session) = made {
-            return Ok(session);
+        let as_created = |key, user, app| {
+            let session = Session::new(key, StateMap::new(own, user, app)).with_create_time(created);
+            session.with_last_update_time(created).with_expire_time(expires).with_metadata(metadata)
+        };
+        if let Some(SmallState { user, app, bytes, position }) = shared {
+            let session = as_created(key, user, app).with_stored_bytes(bytes);
+            return Ok(session.with_log_positions(LogPositions::of_feed(position)));
         }
         // Starts the same work that appending the events one by one would have started.
         self.after_append(&key, events - events % CHECKPOINT_EVENTS);
         let made = self.made(&key, EventQuery::All).await?;
-        let expires = expires.map(seconds_of_micros);
         // If the session was deleted in the meantime, the answer shows it as it was created.
-        Ok(made.unwrap_or_else(|| {
-            let session = Session::new(key, own).with_create_time(created).with_last_update_time(created);
-            session.with_expire_time(expires).with_metadata(metadata)
-        }))
+        Ok(made.unwrap_or_else(|| as_created(key, ScopeMap::new(), ScopeMap::new())))
     }
 
     async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {

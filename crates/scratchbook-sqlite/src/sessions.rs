@@ -15,7 +15,7 @@ use scratchbook_core::error::Error;
 use scratchbook_core::plan::query::StateQuery;
 use scratchbook_core::plan::room::MOST_AT_ONCE;
 use scratchbook_core::plan::sql::rows::{self, described};
-use scratchbook_core::plan::sql::text::{NewSession, TextChange, TextMetadata};
+use scratchbook_core::plan::sql::text::{NewSession, TextMetadata};
 use scratchbook_core::plan::update::PreparedUpdate;
 use scratchbook_core::session::{
     LogPositions, RunningHash, Session, SessionKey, SessionMetadata, no_session, seconds_of_micros,
@@ -95,8 +95,9 @@ pub(super) fn seconds(micros: Option<i64>) -> Option<f64> {
 }
 
 /// Creates a session with its state and events. An expired session with the same key is deleted first. `now` is in
-/// microseconds. Returns the session, unless it has to be read because it is large.
-pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<Option<Session>> {
+/// microseconds. Returns what the session shows besides its own initial state, unless it has to be read because it is
+/// large or has events.
+pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<Option<SmallState>> {
     let key = &new.key;
     locate::check_new(tx, key, new.id_scope, now)?;
     retention::delete_if_expired(tx, key, now)?;
@@ -148,32 +149,36 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<Option
         // The events are stored even if the session expires at once.
         events::append(tx, key, event, i64::MIN)?;
     }
-    Ok(if new.events.is_empty() { made(tx, new, position) } else { None })
+    Ok(if new.events.is_empty() { SmallState::of(tx, new, position) } else { None })
 }
 
-/// Returns a session that was created without events. Returns `None` if its state is not small, because all other
-/// writes wait for this, or if the state cannot be read.
-fn made(tx: &Tx<'_>, new: &NewSession, position: i64) -> Option<Session> {
-    const SMALL_STATE: u64 = 4 << 10;
-    let (key, bytes) = (&new.key, new.initial.as_ref().map_or(0, |initial| initial.len() as u64));
-    let mut left = SMALL_STATE.checked_sub(bytes)?;
-    let address = [key.app_name(), key.user_id(), key.session_id()];
-    let mut shared = |sql, columns, scope| {
-        let owner = &address[..columns];
-        let is_small = state::is_small(tx.connection(), scope, owner, left).ok()?;
-        is_small.then(|| state::values(tx.connection(), sql, owner, &StateQuery::All, scope, &mut left).ok())?
-    };
-    let (user, app) = (shared(state::USER_STATE, 2, Scope::User)?, shared(state::APP_STATE, 1, Scope::App)?);
-    let mut own = ScopeMap::new();
-    for TextChange { name, value, .. } in &new.own {
-        rows::insert(&mut own, Scope::Session, &address, name, value.as_deref()?).ok()?;
+/// What a session that was just created without events shows besides its own initial state.
+#[derive(Debug)]
+pub(super) struct SmallState {
+    /// The state of its user and of its app.
+    pub(super) user: ScopeMap,
+    pub(super) app: ScopeMap,
+    /// The size of the initial state, in bytes.
+    pub(super) bytes: u64,
+    /// The position of its creation in the feed.
+    pub(super) position: u64,
+}
+
+impl SmallState {
+    /// Returns `None` if the state is not small, because all other writes wait for this, or if it cannot be read.
+    fn of(tx: &Tx<'_>, new: &NewSession, position: i64) -> Option<Self> {
+        const SMALL_STATE: u64 = 4 << 10;
+        let bytes = new.initial.as_ref().map_or(0, |initial| initial.len() as u64);
+        let mut left = SMALL_STATE.checked_sub(bytes)?;
+        let address = [new.key.app_name(), new.key.user_id()];
+        let mut values = |sql, columns, scope| {
+            let owner = &address[..columns];
+            let is_small = state::is_small(tx.connection(), scope, owner, left).ok()?;
+            is_small.then(|| state::values(tx.connection(), sql, owner, &StateQuery::All, scope, &mut left).ok())?
+        };
+        let (user, app) = (values(state::USER_STATE, 2, Scope::User)?, values(state::APP_STATE, 1, Scope::App)?);
+        Some(Self { user, app, bytes, position: position.unsigned_abs() })
     }
-    let TextMetadata { title, labels } = &new.metadata;
-    let metadata = rows::metadata(title.as_deref(), labels.as_deref(), || format!("the session {key}")).ok()?;
-    let times = (new.created, new.created);
-    let session = described(key.clone(), StateMap::new(own, user, app), times, 0).with_metadata(metadata);
-    let session = session.with_expire_time(seconds(new.expires)).with_stored_bytes(bytes);
-    Some(session.with_log_positions(LogPositions::of_feed(position.unsigned_abs())))
 }
 
 /// The last event of a session, as stored in the session's row.

@@ -44,12 +44,7 @@ impl CellOutcome {
         let latencies: Vec<_> = measured.iter().filter_map(|(_, measured)| measured.latencies_us).collect();
         let bytes: Vec<_> = measured.iter().filter_map(|(_, measured)| measured.bytes).collect();
         let mut wrong = WrongCounts::default();
-        for (_, measured) in &measured {
-            wrong.lost += measured.wrong.lost;
-            wrong.refused += measured.wrong.refused;
-            wrong.disordered += measured.wrong.disordered;
-            wrong.doubled += measured.wrong.doubled;
-        }
+        measured.iter().for_each(|(_, measured)| wrong.add(&measured.wrong));
         Self {
             per_second: median(&rates).unwrap_or_default(),
             spread: spread(&rates).unwrap_or_default(),
