@@ -12,7 +12,7 @@ pub(super) const NEW_EXAMPLES: &str = "\
 Examples:
   scratchbook token new --name shop-backend --app shop --rights read,write,app
   scratchbook token new --name alice -a shop -u alice --expires 2027-01-01
-  scratchbook token new --name metrics --rights read";
+  scratchbook token new --name metrics --rights admin";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
