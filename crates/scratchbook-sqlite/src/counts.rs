@@ -77,7 +77,7 @@ mod tests {
     use scratchbook_core::error::ErrorKind;
     use scratchbook_core::event::Event;
     use scratchbook_core::plan::limits::Limits;
-    use scratchbook_core::session::{CreateSessionConfig, ForkConfig, SessionService};
+    use scratchbook_core::session::{CreateSessionConfig, ForkConfig, SessionService, StateOwner};
     use scratchbook_core::state::StateDelta;
 
     fn keys(prefix: &str, count: usize) -> Map<String, Value> {
@@ -109,6 +109,34 @@ mod tests {
             assert_eq!(append(2).await.unwrap_err().kind(), ErrorKind::ResourceExhausted, "{made}");
             append(1).await.unwrap();
             service.delete_session(session.key()).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn keys_that_a_refused_write_had_removed_count_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let limits = Limits::default().with_keys_per_scope(10);
+        let options = SqliteOptions::default().with_limits(limits);
+        let service = SqliteSessionService::open(folder.path().join("a.db"), options).await.unwrap();
+        let other = service.create_session("app", "bob", CreateSessionConfig::default()).await.unwrap();
+        let event = |delta| Event::new("agent").with_state_delta(delta);
+        let set = |prefix, count| event(StateDelta::try_from(keys(prefix, count)).unwrap());
+        for user in ["u1", "u2", "u3", "u4", "u5"] {
+            let owner = StateOwner::user("app", user).unwrap();
+            let put = |prefix, count| {
+                service.put_state(&owner, StateDelta::try_from(keys(prefix, count)).unwrap(), "admin".into())
+            };
+            put("old", 10).await.unwrap();
+            let mut removal = StateDelta::new();
+            (0..10).for_each(|n| removal.remove(format!("user:old{n}")).unwrap());
+            let events = vec![event(removal), set("user:one", 1), set("user:many", 11)];
+            // The other writes are committed in one group with the creation, which is refused by its last event.
+            let append = || service.append(other.key(), Event::new("agent"), Default::default());
+            let refused = service.create_session("app", user, CreateSessionConfig::default().with_events(events));
+            let (a, b, c, refused) = tokio::join!(append(), append(), append(), refused);
+            assert!(a.is_ok() && b.is_ok() && c.is_ok());
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::ResourceExhausted);
+            assert_eq!(put("new", 9).await.unwrap_err().kind(), ErrorKind::ResourceExhausted, "{user} has 10 keys");
         }
     }
 }

@@ -72,6 +72,7 @@ impl<'c> Tx<'c> {
             return done;
         } else {
             self.position.set(position);
+            self.counts.roll_back();
             self.execute("ROLLBACK TO job", []).and_then(|_| self.execute("RELEASE job", []))
         };
         if end.is_err() {
