@@ -10,7 +10,8 @@ use crate::content::Part;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::session::{
-    AppendOptions, GetSessionConfig, InitialState, Session, SessionKey, SessionService, no_session, retry_pauses,
+    AppendOptions, GetSessionConfig, InitialState, PAGE_BYTES, Session, SessionKey, SessionService, no_session,
+    retry_pauses,
 };
 use crate::state::{OwnKeys, Scope, StateDelta, StateMap, apply_own, own_keys};
 use crate::store::Store;
@@ -116,6 +117,7 @@ async fn find(service: &dyn SessionService, session: &Session, invocation_id: &s
     let (mut seq, mut then, mut now, mut unknown) = (base, None, VersionsByName::new(), BTreeSet::new());
     while seq < session.seq() {
         let config = GetSessionConfig::default().without_state().with_events_after(seq, PAGE);
+        let config = config.with_page_bytes(PAGE_BYTES);
         let page = service.get_session(key, &config).await?.ok_or_else(|| no_session(key))?;
         for event in page.events().iter() {
             if event.seq != Some(seq + 1) {

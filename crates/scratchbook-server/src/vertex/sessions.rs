@@ -104,7 +104,8 @@ pub(super) async fn operation(
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, GoogleError> {
     Params::new(query.as_deref(), &[])?;
-    let session = found(&target.app_state, &target.key, &GetSessionConfig::state_only()).await?;
+    let config = GetSessionConfig::state_only().with_page_bytes(target.app_state.page_bytes());
+    let session = found(&target.app_state, &target.key, &config).await?;
     match SessionOperation::find(&target.key, &number) {
         Some(SessionOperation::Create) => {
             let shown = shown(&session, &target.names, &target.caller);
