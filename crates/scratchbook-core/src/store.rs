@@ -37,6 +37,13 @@ pub fn closed() -> Error {
     Error::new(ErrorKind::FailedPrecondition, "the service was closed; make another").for_operator()
 }
 
+/// Returns the error of a read after a session was created: the creation must not be tried again.
+#[doc(hidden)]
+#[must_use]
+pub fn made_unread(error: Error, key: &SessionKey) -> Error {
+    error.context(format!("the session {key} was created, and reading it failed")).not_retryable()
+}
+
 /// Returns the error for a session id in use.
 #[doc(hidden)]
 #[must_use]

@@ -30,7 +30,7 @@ use scratchbook_core::session::{
     StateChange, StateOwner, StatePage, check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
 };
 use scratchbook_core::state::{StateDelta, StateMap};
-use scratchbook_core::store::taken;
+use scratchbook_core::store::{made_unread, taken};
 
 /// The maximum number of entries on a page of the change feed.
 const MAX_FEED_PAGE: usize = 1000;
@@ -58,10 +58,9 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
             CreationOutcome::Created(Some(session)) => return Ok(*session),
             CreationOutcome::Created(None) => {}
         }
-        // The session exists from here on. If reading it fails, or if it is deleted at once, the session as it was
-        // created is returned.
+        // The session exists from here on. If it is deleted at once, the session as it was created is returned.
         let made = self.read(|| self.backend.session(&key, EventQuery::All, &StateQuery::All, RowRoom::ANY)).await;
-        Ok(made.ok().flatten().unwrap_or_else(|| {
+        Ok(made.map_err(|error| made_unread(error, &key))?.unwrap_or_else(|| {
             let session = Session::new(key, own).with_create_time(created).with_last_update_time(created);
             session.with_expire_time(expires).with_metadata(metadata)
         }))

@@ -36,6 +36,7 @@ use scratchbook_core::session::{
     StateChange, StateOwner, StatePage, check_id, check_owner, micros_of_seconds, seconds_of_micros,
 };
 use scratchbook_core::state::{ScopeMap, StateDelta, StateMap};
+use scratchbook_core::store::made_unread;
 
 #[async_trait]
 impl SessionService for SqliteSessionService {
@@ -69,7 +70,7 @@ impl SessionService for SqliteSessionService {
         }
         // Starts the same work that appending the events one by one would have started.
         self.after_append(&key, events - events % CHECKPOINT_EVENTS);
-        let made = self.made(&key, EventQuery::All).await?;
+        let made = self.made(&key, EventQuery::All).await.map_err(|error| made_unread(error, &key))?;
         // If the session was deleted in the meantime, the answer shows it as it was created.
         Ok(made.unwrap_or_else(|| as_created(key, ScopeMap::new(), ScopeMap::new())))
     }
@@ -108,7 +109,7 @@ impl SessionService for SqliteSessionService {
         let (of, to, now) = (key.clone(), fork.clone(), self.now_micros());
         let scope = CommitScope::session(&fork);
         self.write_charged(scope, 0, charge, move |tx| fork::fork(tx, &of, &to, config.at, now)).await?;
-        let made = self.made(&fork, EventQuery::None).await?;
+        let made = self.made(&fork, EventQuery::None).await.map_err(|error| made_unread(error, &fork))?;
         let made_now = || {
             let now = seconds_of_micros(now);
             Session::new(fork, StateMap::default()).with_create_time(now).with_last_update_time(now)

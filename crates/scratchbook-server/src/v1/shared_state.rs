@@ -198,7 +198,11 @@ async fn patch(app_state: &AppState, owner: &StateOwner, caller: &Caller, body: 
     let position = position.map_err(|e| ApiError::told(e, caller, owner.app_name()))?;
     let state_delta = match (delta.has_operations(), caller.may(Right::Read)) {
         (false, _) => delta,
-        (true, true) => logged(app_state, owner, position).await?,
+        (true, true) => logged(app_state, owner, position).await.map_err(|error| {
+            error
+                .context(format!("the change was committed at position {position}, and cannot be read"))
+                .not_retryable()
+        })?,
         // The results of operations may reveal earlier values.
         (true, false) => StateDelta::new(),
     };
