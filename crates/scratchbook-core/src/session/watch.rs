@@ -221,7 +221,14 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
                 return Ok(LookProgress::More);
             }
             let now = self.notices.last_notice();
-            let PageRead { page, is_last } = self.page_after(&end).await?;
+            let PageRead { page, is_last } = match self.page_after(&end).await {
+                // Events after the shared position were pruned, or it belongs to a session that was deleted. This watch
+                // has just read from its own position, so it goes on alone.
+                Err(error) if matches!(error.kind(), ErrorKind::FailedPrecondition | ErrorKind::InvalidArgument) => {
+                    return Ok(LookProgress::End);
+                }
+                page => page?,
+            };
             if page.entries.is_empty() {
                 tail.set_end(page.cursor.clone(), now);
                 self.read = page.cursor;
