@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use scratchbook::json::bytes_of;
+use scratchbook::session::micros_of_seconds;
 use scratchbook::{Error, Event, GetSessionConfig, Result, SessionKey};
 
 use super::sessions::found;
@@ -72,6 +73,8 @@ pub(super) struct EventList<'a> {
     pub(super) times: TimeRange,
     /// The number of the event after which the page begins.
     pub(super) after: u64,
+    /// When the session was created from which earlier pages came, in microseconds since 1970.
+    pub(super) created: Option<i64>,
     pub(super) size: usize,
 }
 
@@ -85,6 +88,8 @@ struct PartialPage {
 /// The result of one read.
 struct EventRead {
     events: Vec<Arc<Event>>,
+    /// When the session was created.
+    created: Option<i64>,
     /// Whether no events follow. A read may return fewer events than requested although others follow.
     is_last: bool,
 }
@@ -95,11 +100,18 @@ type EventsAndNext = (Vec<Arc<Event>>, Option<u64>);
 impl EventList<'_> {
     /// Reads the page. It is empty only if there are no events or if [`MOST_LOOKS`] or [`MOST_EVENTS`] was reached, since
     /// Google's clients for Python fail on an empty page.
-    pub(super) async fn read(&self) -> Result<EventsAndNext> {
+    pub(super) async fn read(&mut self) -> Result<EventsAndNext> {
         let (mut page, mut after, mut seen) = (PartialPage::default(), self.after, 0);
         let mut limit = FIRST_LOOK.min(self.size + 1);
         for look in 0..MOST_LOOKS {
-            let EventRead { events, is_last } = self.look(after, limit).await?;
+            let EventRead { events, created, is_last } = self.look(after, limit).await?;
+            // Another session may have been created under the same id. The token is for the earlier one.
+            if self.created.is_some_and(|earlier| Some(earlier) != created) {
+                return Err(Error::invalid(
+                    "the session was deleted and created again after this pageToken was given; start without one",
+                ));
+            }
+            self.created = created;
             let (count, before, mut bytes) = (events.len(), page.events.len(), 0);
             for event in events {
                 let length = bytes_of(event.as_ref());
@@ -197,7 +209,7 @@ impl EventList<'_> {
             (Some(last), EventOrder::Newest, _) => last <= 1,
             (_, EventOrder::Oldest, None) => events.len() < limit,
         };
-        Ok(EventRead { events, is_last })
+        Ok(EventRead { events, created: session.create_time().map(micros_of_seconds), is_last })
     }
 }
 

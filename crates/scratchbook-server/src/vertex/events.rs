@@ -42,10 +42,12 @@ pub(super) async fn list(target: EngineSessionScope, RawQuery(query): RawQuery) 
     let order = EventOrder::new(params.text("orderBy"))?;
     let times = TimeRange::new(params.text("filter"))?;
     let tokens = PageTokens::of(&json!([target.key.to_string(), format!("{order:?}"), format!("{times:?}")]));
-    let after = params.text("pageToken").map_or(Ok(order.begin()), |token| read_place(&tokens, token))?;
-    let list =
-        EventList { app_state: &target.app_state, key: &target.key, order, times, after, size: params.page_size()? };
+    let (after, created) =
+        params.text("pageToken").map_or(Ok((order.begin(), None)), |token| read_place(&tokens, token))?;
+    let (app_state, key, size) = (&target.app_state, &target.key, params.page_size()?);
+    let mut list = EventList { app_state, key, order, times, after, created, size };
     let (events, next) = list.read().await?;
+    let created = list.created;
     let (names, session_id) = (target.names.clone(), target.key.session_id().to_owned());
     let wrong = |e| Error::internal("a page of events is no JSON").with_source(e);
     let write = move || {
@@ -62,13 +64,17 @@ pub(super) async fn list(target: EngineSessionScope, RawQuery(query): RawQuery) 
     let mut body = off_worker(write).await??;
     if let Some(seq) = next {
         body.extend_from_slice(if body.len() == 1 { b"\"nextPageToken\":" } else { b",\"nextPageToken\":" });
-        serde_json::to_writer(&mut body, &tokens.write(&seq.to_string())).map_err(wrong)?;
+        let place = created.map_or_else(|| seq.to_string(), |created| format!("{seq} {created}"));
+        serde_json::to_writer(&mut body, &tokens.write(&place)).map_err(wrong)?;
     }
     body.push(b'}');
     Ok(ready(body, None))
 }
 
-fn read_place(tokens: &PageTokens, token: &str) -> Result<u64> {
+/// Returns the number of the event after which the page of a token begins, and when the session was created.
+fn read_place(tokens: &PageTokens, token: &str) -> Result<(u64, Option<i64>)> {
     let wrong = |_| Error::invalid("the pageToken names no place in this list; start without one");
-    tokens.read(token)?.parse().map_err(wrong)
+    let place = tokens.read(token)?;
+    let (seq, created) = place.split_once(' ').map_or((place.as_str(), None), |(seq, created)| (seq, Some(created)));
+    Ok((seq.parse().map_err(wrong)?, created.map(str::parse).transpose().map_err(wrong)?))
 }

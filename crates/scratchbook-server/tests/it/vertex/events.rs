@@ -281,3 +281,21 @@ async fn a_token_is_taken_by_the_list_that_gave_it_alone() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_token_of_a_session_is_not_taken_by_the_next_session_of_that_id() {
+    let api = Api::memory().await;
+    let create = async || {
+        make(&api, "u1", "s1", json!({})).await;
+        for n in 0..3 {
+            say(&api, "s1", n, json!({})).await;
+        }
+    };
+    create().await;
+    let page = api.ok("GET", &at("/s1/events?pageSize=1"), None).await;
+    let path = at(&format!("/s1/events?pageToken={}", page["nextPageToken"].as_str().unwrap()));
+    assert_eq!(ids(&api.ok("GET", &path, None).await, "sessionEvents").len(), 2);
+    api.ok("DELETE", &at("/s1"), None).await;
+    create().await;
+    refused(&api, 400, "INVALID_ARGUMENT", "GET", &path, None).await;
+}
