@@ -56,6 +56,7 @@ mod inspector;
 mod layers;
 mod limits;
 mod listen;
+mod memory_pool;
 mod openapi;
 mod operations;
 mod public_error;

@@ -71,9 +71,6 @@ pub struct ServerBuilder {
     has_inspector: bool,
 }
 
-/// How many answers of the maximum size fit into the memory for answers.
-const ALL_ANSWERS: usize = 8;
-
 /// The default maximum number of runs at a time.
 const MAX_RUNS: usize = 1000;
 /// The default maximum number of runs that wait for a session.
@@ -272,7 +269,7 @@ impl ServerBuilder {
             room: Arc::new(BodyMemory::new(&limits)),
             heavy: Heavy::new(limits.body_wait),
             streams: Streams::new(&limits, &access),
-            answers: Budget::new(limits.answer_bytes.saturating_mul(ALL_ANSWERS)),
+            answers: Budget::new(limits.answer_bytes),
             limits: Arc::new(limits),
             access,
             activity,

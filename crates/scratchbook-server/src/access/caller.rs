@@ -92,6 +92,12 @@ impl Caller {
         Account::new(self.login.clone(), self.user.as_deref().or(user_id))
     }
 
+    /// Returns the caller's own account, whatever the request names. `None` if the server requires no login, because
+    /// callers cannot be told apart then.
+    pub(crate) fn own_account(&self) -> Option<Account> {
+        self.name().is_some().then(|| self.account(None))
+    }
+
     /// Returns the only user within reach, or `None` if all users are.
     pub(crate) fn user(&self) -> Option<&str> {
         self.user.as_deref()

@@ -7,6 +7,7 @@ use scratchbook::session::ListSessionsConfig;
 use scratchbook::{Error, ErrorKind, GetSessionConfig, Result, Scope, Session, SessionKey};
 
 use super::shape;
+use crate::access::Caller;
 use crate::answers::{self, Share, too_large};
 use crate::app_state::AppState;
 use crate::heavy::{is_small, off_worker};
@@ -38,9 +39,14 @@ const TRIES: u32 = 3;
 /// # Errors
 ///
 /// `PayloadTooLarge` if the session has more bytes than an answer may have.
-pub(super) async fn session(app_state: &AppState, key: &SessionKey, last: Option<usize>) -> Result<Option<Response>> {
+pub(super) async fn session(
+    app_state: &AppState,
+    caller: &Caller,
+    key: &SessionKey,
+    last: Option<usize>,
+) -> Result<Option<Response>> {
     for _ in 0..TRIES {
-        match read(app_state, key, last).await? {
+        match read(app_state, caller, key, last).await? {
             SessionRead::Whole(text) => return Ok(Some(text.ready())),
             SessionRead::Missing => return Ok(None),
             SessionRead::Moved => {}
@@ -54,35 +60,41 @@ pub(super) async fn session(app_state: &AppState, key: &SessionKey, last: Option
 /// # Errors
 ///
 /// The errors of [`session`].
-pub(super) async fn at_hand(app_state: &AppState, session: Session) -> Result<Response> {
-    SessionText::new(app_state).write_session(session).await.map(SessionText::ready)
+pub(super) async fn at_hand(app_state: &AppState, caller: &Caller, session: Session) -> Result<Response> {
+    SessionText::new(app_state, caller).write_session(session).await.map(SessionText::ready)
 }
 
-/// Returns a session after a write, as it is now. If the session is too large for an answer, only its last events are
-/// shown. If its state is too large, the state is left out.
+/// Whether an answer failed because it is too long, or because there is no memory for its length just now. A part of it
+/// may then be shown after a write, which must not be sent again.
+pub(super) fn is_too_long(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::PayloadTooLarge | ErrorKind::Unavailable)
+}
+
+/// Returns a session after a write, as it is now. If the session is [too long](is_too_long) for an answer, only its
+/// last events are shown. If its state is too long, the state is left out.
 ///
 /// # Errors
 ///
 /// `PayloadTooLarge` if the session is too large even without events and state.
-pub(super) async fn written(app_state: &AppState, key: &SessionKey) -> Result<Option<Response>> {
-    let too_large = match session(app_state, key, None).await {
-        Err(error) if error.kind() == ErrorKind::PayloadTooLarge => error,
+pub(super) async fn written(app_state: &AppState, caller: &Caller, key: &SessionKey) -> Result<Option<Response>> {
+    let too_long = match session(app_state, caller, key, None).await {
+        Err(error) if is_too_long(&error) => error,
         done => return done,
     };
-    tracing::debug!(error = %too_large, "a session that was written to is shown in part");
+    tracing::debug!(error = %too_long, "a session that was written to is shown in part");
     let some = GetSessionConfig::default().with_page_bytes(app_state.page_bytes());
     for config in [some.clone(), some.without_state().with_num_recent_events(0)] {
         match app_state.store.sessions.get_session(key, &config).await {
             Err(error) if error.kind() == ErrorKind::PayloadTooLarge => {}
             Err(error) => return Err(error),
             Ok(None) => return Ok(None),
-            Ok(Some(session)) => match at_hand(app_state, session).await {
-                Err(error) if error.kind() == ErrorKind::PayloadTooLarge => {}
+            Ok(Some(session)) => match at_hand(app_state, caller, session).await {
+                Err(error) if is_too_long(&error) => {}
                 done => return done.map(Some),
             },
         }
     }
-    Err(too_large)
+    Err(too_long)
 }
 
 /// Returns all sessions of a user, however many pages they fill.
@@ -93,10 +105,10 @@ pub(super) async fn written(app_state: &AppState, key: &SessionKey) -> Result<Op
 /// # Errors
 ///
 /// `PayloadTooLarge` if the sessions have more bytes than an answer may have.
-pub(super) async fn list(app_state: &AppState, app_name: &str, user_id: &str) -> Result<Response> {
+pub(super) async fn list(app_state: &AppState, caller: &Caller, app_name: &str, user_id: &str) -> Result<Response> {
     let config = ListSessionsConfig::default().with_user_id(user_id).with_page_size(1000);
     let mut config = config.with_page_bytes(app_state.page_bytes());
-    let mut text = SessionText::new(app_state);
+    let mut text = SessionText::new(app_state, caller);
     text.instead = "list the sessions page by page at /v1/apps/{app}/users/{user}/sessions";
     loop {
         let mut page = app_state.store.sessions.list_sessions(app_name, &config).await?;
@@ -124,7 +136,7 @@ enum SessionRead {
     Moved,
 }
 
-async fn read(app_state: &AppState, key: &SessionKey, last: Option<usize>) -> Result<SessionRead> {
+async fn read(app_state: &AppState, caller: &Caller, key: &SessionKey, last: Option<usize>) -> Result<SessionRead> {
     let sessions = &app_state.store.sessions;
     let page = |after, limit| {
         let config = GetSessionConfig::default().with_events_after(after, limit);
@@ -145,12 +157,12 @@ async fn read(app_state: &AppState, key: &SessionKey, last: Option<usize>) -> Re
         let mut config = GetSessionConfig::default();
         config.num_recent_events = last;
         let Some(whole) = sessions.get_session(key, &config).await? else { return Ok(SessionRead::Missing) };
-        return SessionText::new(app_state).write_session(whole).await.map(SessionRead::Whole);
+        return SessionText::new(app_state, caller).write_session(whole).await.map(SessionRead::Whole);
     };
     // Other writers may have appended events since the last number was read.
     let from = last.map_or(begin, |last| to.saturating_sub(last as u64));
     if from == begin && first.events().last().is_none_or(|event| event.seq >= Some(to)) {
-        return SessionText::new(app_state).write_session(first).await.map(SessionRead::Whole);
+        return SessionText::new(app_state, caller).write_session(first).await.map(SessionRead::Whole);
     }
     // A session that is far too large is refused without writing it. The limit is a multiple of an answer's limit,
     // because the shown text may be shorter than the stored text.
@@ -159,7 +171,7 @@ async fn read(app_state: &AppState, key: &SessionKey, last: Option<usize>) -> Re
         return Err(too_large(app_state.limits.answer_bytes, OF_SESSION));
     }
     let (made, updated, mut after) = (first.create_time(), first.last_update_time(), begin);
-    let mut text = SessionText::new(app_state);
+    let mut text = SessionText::new(app_state, caller);
     let mut session = first.clone();
     text = text.write(move |out| shape::push_session_head(out, &first)).await?;
     loop {
@@ -207,8 +219,8 @@ struct SessionText {
 }
 
 impl SessionText {
-    fn new(app_state: &AppState) -> Self {
-        let (share, answer_bytes) = (app_state.answers.share(), app_state.limits.answer_bytes);
+    fn new(app_state: &AppState, caller: &Caller) -> Self {
+        let (share, answer_bytes) = (app_state.answers.share(caller), app_state.limits.answer_bytes);
         Self { out: Vec::new(), share, answer_bytes, instead: OF_SESSION }
     }
 

@@ -24,9 +24,9 @@ pub(super) async fn get(
     Query(query): Query<Vec<(String, String)>>,
 ) -> Result<Response, AdkError> {
     let last = query.into_iter().find(|(name, _)| name == NUM_RECENT_EVENTS);
-    let session = match (session_json::session(&scope.app_state, &scope.key, None).await, last) {
+    let session = match (session_json::session(&scope.app_state, &scope.caller, &scope.key, None).await, last) {
         (Err(error), Some((_, count))) if error.kind() == ErrorKind::PayloadTooLarge => {
-            session_json::session(&scope.app_state, &scope.key, Some(read_count(&count)?)).await
+            session_json::session(&scope.app_state, &scope.caller, &scope.key, Some(read_count(&count)?)).await
         }
         (session, _) => session,
     };
@@ -43,11 +43,11 @@ fn read_count(count: &str) -> Result<usize, AdkError> {
 /// Returns a session after a write. A caller that may not read sees only the names of the session.
 async fn written(app_state: &AppState, key: &SessionKey, caller: &Caller) -> Result<Response, AdkError> {
     let session = if caller.may(Right::Read) {
-        session_json::written(app_state, key).await?
+        session_json::written(app_state, caller, key).await?
     } else {
         let names = GetSessionConfig::state_only().without_state();
         match app_state.store.sessions.get_session(key, &names).await? {
-            Some(session) => Some(session_json::at_hand(app_state, session).await?),
+            Some(session) => Some(session_json::at_hand(app_state, caller, session).await?),
             None => None,
         }
     };
@@ -56,7 +56,7 @@ async fn written(app_state: &AppState, key: &SessionKey, caller: &Caller) -> Res
 
 /// Returns all sessions of a user, however many pages they fill.
 pub(super) async fn list(scope: UserScope<AppState, AdkError>) -> Result<Response, AdkError> {
-    Ok(session_json::list(&scope.app_state, &scope.app_name, &scope.user_id).await?)
+    Ok(session_json::list(&scope.app_state, &scope.caller, &scope.app_name, &scope.user_id).await?)
 }
 
 pub(super) async fn create(
@@ -116,8 +116,8 @@ impl New<'_> {
         if !caller.may(Right::Read) {
             return written(app_state, &key, caller).await;
         }
-        match session_json::at_hand(app_state, session).await {
-            Err(error) if error.kind() == ErrorKind::PayloadTooLarge => written(app_state, &key, caller).await,
+        match session_json::at_hand(app_state, caller, session).await {
+            Err(error) if session_json::is_too_long(&error) => written(app_state, &key, caller).await,
             made => Ok(made?),
         }
     }

@@ -5,36 +5,75 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::response::Response;
 use hyper::body::{Frame, SizeHint};
 use scratchbook::{Error, ErrorKind, Result};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
-/// The unit in which bytes are counted.
-const UNIT: usize = 1 << 10;
+use crate::access::{Account, Caller};
+use crate::memory_pool::{MemoryPool, TakenMemory};
 
-/// The bytes that all answers may have together.
+/// The size that all answers to reads may have together, in answers of the maximum size.
+const READS: usize = 8;
+/// The same for answers to writes. Reads cannot use up this memory, since a write is already committed when it is
+/// answered.
+const WRITES: usize = 2;
+
+/// Answers with fewer bytes are not counted.
+pub(super) const SMALL: usize = 64 << 10;
+
+/// The bytes that all answers may have together. One account may use half of them.
 #[derive(Clone, Debug)]
-pub(crate) struct Budget(Arc<Semaphore>);
+pub(crate) struct Budget(Arc<Pools>);
+
+#[derive(Debug)]
+struct Pools {
+    reads: MemoryPool,
+    writes: MemoryPool,
+}
 
 /// The bytes that one answer holds until it is sent.
 #[derive(Debug)]
 pub(crate) struct Share {
     budget: Budget,
-    held: Option<OwnedSemaphorePermit>,
-    bytes: usize,
+    account: Option<Account>,
+    taken: TakenMemory,
+    bytes: u64,
 }
 
 impl Budget {
-    pub(crate) fn new(bytes: usize) -> Self {
-        Self(Arc::new(Semaphore::new((bytes / UNIT).clamp(1, Semaphore::MAX_PERMITS))))
+    /// Returns the budget for answers of at most this many bytes each.
+    pub(crate) fn new(answer_bytes: usize) -> Self {
+        let pool = |answers| MemoryPool::new(answer_bytes.saturating_mul(answers));
+        Self(Arc::new(Pools { reads: pool(READS), writes: pool(WRITES) }))
     }
 
-    /// Returns a new share, which holds no bytes yet.
-    pub(crate) fn share(&self) -> Share {
-        Share { budget: self.clone(), held: None, bytes: 0 }
+    /// Returns a new share of the bytes for reads. It holds no bytes yet.
+    pub(crate) fn share(&self, caller: &Caller) -> Share {
+        self.share_of(caller.own_account())
+    }
+
+    pub(super) fn share_of(&self, account: Option<Account>) -> Share {
+        Share { budget: self.clone(), account, taken: TakenMemory::default(), bytes: 0 }
+    }
+
+    /// Returns a share for the answer to a committed write, and waits for its bytes.
+    ///
+    /// # Errors
+    ///
+    /// `Internal` if no bytes are free in time. The write must not be sent again.
+    pub(super) async fn share_of_write(&self, account: Option<Account>, bytes: usize, wait: Duration) -> Result<Share> {
+        let taken = timeout(wait, self.0.writes.take(account.as_ref(), bytes as u64)).await;
+        let taken = taken.map_err(|_| {
+            Error::internal(
+                "the request was carried out, but there is no memory for its answer just now; read the result before you \
+                 send the request again",
+            )
+        })?;
+        Ok(Share { taken, bytes: bytes as u64, ..self.share_of(account) })
     }
 }
 
@@ -45,15 +84,11 @@ impl Share {
     ///
     /// `Unavailable` if other answers have taken too much of the budget.
     pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<()> {
-        let (has, wanted) = (self.bytes.div_ceil(UNIT), bytes.div_ceil(UNIT));
-        let Some(missing) = wanted.checked_sub(has).filter(|missing| *missing > 0) else { return Ok(()) };
-        let missing = u32::try_from(missing).map_err(|_| busy())?;
-        let permit = Arc::clone(&self.budget.0).try_acquire_many_owned(missing).map_err(|_| busy())?;
-        match &mut self.held {
-            Some(held) => held.merge(permit),
-            held => *held = Some(permit),
-        }
-        self.bytes = bytes;
+        let wanted = if bytes < SMALL { 0 } else { (bytes as u64).next_multiple_of(1 << 10) };
+        let Some(missing) = wanted.checked_sub(self.bytes).filter(|missing| *missing > 0) else { return Ok(()) };
+        let more = self.budget.0.reads.try_take(self.account.as_ref(), missing).ok_or_else(busy)?;
+        self.taken.add(more);
+        self.bytes = wanted;
         Ok(())
     }
 
@@ -64,7 +99,7 @@ impl Share {
 }
 
 fn busy() -> Error {
-    let message = "the answers that are being sent take up all the room there is for answers; try again in a moment";
+    let message = "the answers that are being sent take up all the memory there is for answers; try again in a moment";
     Error::new(ErrorKind::Unavailable, message)
 }
 
@@ -130,22 +165,47 @@ impl HttpBody for BodyPieces {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::{LoginName, Right};
+
+    const MIB: usize = 1 << 20;
+    const SOON: Duration = Duration::from_millis(30);
+
+    fn caller(name: &str) -> Caller {
+        Caller::new(LoginName::Token(name.into()), Right::ALL.into())
+    }
 
     #[test]
     fn a_share_is_given_back_with_its_answer() {
-        let budget = Budget::new(10 * UNIT);
-        let mut share = budget.share();
-        share.grow_to(UNIT).unwrap();
-        share.grow_to(8 * UNIT).unwrap();
+        let budget = Budget::new(MIB);
+        let mut share = budget.share_of(None);
+        share.grow_to(MIB).unwrap();
+        share.grow_to(7 * MIB).unwrap();
         // The share never shrinks, and takes only the missing bytes.
-        share.grow_to(1).unwrap();
-        let refused = budget.share().grow_to(3 * UNIT).unwrap_err();
+        share.grow_to(MIB).unwrap();
+        let refused = budget.share_of(None).grow_to(2 * MIB).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unavailable);
         assert!(refused.is_retryable());
+        budget.share_of(None).grow_to(SMALL - 1).unwrap();
         let answer = share.hold(Response::new(Body::from("all of it")));
         assert_eq!(answer.body().size_hint().exact(), Some(9));
-        assert!(budget.share().grow_to(3 * UNIT).is_err());
+        assert!(budget.share_of(None).grow_to(2 * MIB).is_err());
         drop(answer);
-        budget.share().grow_to(10 * UNIT).unwrap();
+        budget.share_of(None).grow_to(8 * MIB).unwrap();
+    }
+
+    #[tokio::test]
+    async fn one_account_has_half_of_the_bytes_and_reads_leave_those_of_writes() {
+        let (budget, ann, bob) = (Budget::new(MIB), caller("ann"), caller("bob"));
+        let mut reads = [budget.share(&ann), budget.share(&bob)];
+        reads[0].grow_to(4 * MIB).unwrap();
+        assert!(budget.share(&ann).grow_to(MIB).is_err());
+        reads[1].grow_to(4 * MIB).unwrap();
+        let written = |caller: &Caller| budget.share_of_write(caller.own_account(), MIB, SOON);
+        let held = written(&ann).await.unwrap();
+        let refused = written(&ann).await.unwrap_err();
+        assert!(refused.kind() == ErrorKind::Internal && !refused.is_retryable());
+        written(&bob).await.unwrap();
+        drop(held);
+        written(&ann).await.unwrap();
     }
 }

@@ -15,13 +15,13 @@ use axum::response::{IntoResponse, Response};
 use scratchbook::{Error, ErrorKind, Result};
 use serde::Serialize;
 
-use crate::access::Caller;
+use crate::access::{Account, Caller};
 use crate::heavy::{is_small, off_worker};
 use crate::limits::ServerLimits;
 use crate::refusal::{RefusedRequest, retry_soon};
 use crate::surface::Surface;
 
-use budget::BodyPieces;
+use budget::{BodyPieces, SMALL};
 pub(crate) use budget::{Budget, Share};
 pub(crate) use scratchbook::agent::credentials::{is_credential_call, value_without_secrets, without_secrets};
 
@@ -30,9 +30,6 @@ pub(crate) const PAGE_BYTES: u64 = 4 << 20;
 
 /// The size, in bytes, of the pages of streamed answers. A page is held in memory until the client has read it.
 pub(crate) const STREAM_PAGE_BYTES: u64 = 1 << 20;
-
-/// Answers with fewer bytes are not counted.
-const SMALL: usize = 64 << 10;
 
 /// Limits an answer, and removes what its caller may not see.
 pub(crate) async fn check(
@@ -43,7 +40,9 @@ pub(crate) async fn check(
 ) -> Response {
     let surface = Surface::of(request.uri().path());
     let is_read = [Method::GET, Method::HEAD].contains(request.method());
-    let is_of_user = request.extensions().get::<Caller>().is_some_and(|caller| caller.user().is_some());
+    let caller = request.extensions().get::<Caller>();
+    let is_of_user = caller.is_some_and(|caller| caller.user().is_some());
+    let account = caller.and_then(Caller::own_account);
     // Saved artifacts are returned unchanged.
     let route = request.extensions().get::<MatchedPath>();
     let is_artifact = is_read && route.is_some_and(|route| route.as_str().ends_with("/artifacts/{artifact}"));
@@ -56,32 +55,53 @@ pub(crate) async fn check(
             Err(error) => return RefusedRequest::from(error).into_response(),
         };
     }
-    let mut response = bounded(limits.answer_bytes, &budget, is_read, response)
-        .unwrap_or_else(|error| RefusedRequest::from(error).into_response());
+    let bounded = if is_read {
+        bounded(limits.answer_bytes, budget.share_of(account), response)
+    } else {
+        held(&limits, &budget, account, response).await
+    };
+    let mut response = bounded.unwrap_or_else(|error| RefusedRequest::from(error).into_response());
     if response.status() == StatusCode::SERVICE_UNAVAILABLE {
         retry_soon(&mut response);
     }
     response
 }
 
-fn bounded(answer_bytes: usize, budget: &Budget, is_read: bool, mut response: Response) -> Result<Response> {
-    if let Some(share) = response.extensions_mut().remove::<Arc<Share>>().and_then(Arc::into_inner) {
-        return Ok(share.hold(response));
-    }
-    let Some(bytes) = response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok()) else {
-        // The answer is a stream, whose size is not known before it is sent.
-        return Ok(response);
-    };
-    // A committed write is never refused because its answer is long.
-    if is_read && response.status().is_success() && bytes > answer_bytes {
+/// Limits the answer to a read, which holds its share of the memory until it is sent.
+fn bounded(answer_bytes: usize, mut share: Share, response: Response) -> Result<Response> {
+    let (response, bytes) = uncounted(response);
+    let Some(bytes) = bytes.filter(|bytes| *bytes >= SMALL) else { return Ok(response) };
+    if response.status().is_success() && bytes > answer_bytes {
         return Err(too_large(answer_bytes, "ask for less of it: pages, some keys, or fewer events"));
     }
-    if bytes < SMALL {
-        return Ok(response);
-    }
-    let mut share = budget.share();
     share.grow_to(bytes)?;
     Ok(share.hold(response))
+}
+
+/// Lets the answer to a write hold its share of the memory until it is sent. A committed write is never refused because
+/// its answer is long.
+async fn held(
+    limits: &ServerLimits,
+    budget: &Budget,
+    account: Option<Account>,
+    response: Response,
+) -> Result<Response> {
+    match uncounted(response) {
+        (response, Some(bytes)) if bytes >= SMALL => {
+            Ok(budget.share_of_write(account, bytes, limits.body_wait).await?.hold(response))
+        }
+        (response, _) => Ok(response),
+    }
+}
+
+/// Returns the bytes of an answer that has no share yet. An answer that has one keeps it. A stream has no number of
+/// bytes before it is sent.
+fn uncounted(mut response: Response) -> (Response, Option<usize>) {
+    if let Some(share) = response.extensions_mut().remove::<Arc<Share>>().and_then(Arc::into_inner) {
+        return (share.hold(response), None);
+    }
+    let bytes = response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
+    (response, bytes)
 }
 
 /// Returns the error for an answer that exceeds the limit.

@@ -1,26 +1,22 @@
 //! The memory that all bodies in progress may take together.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::Extensions;
 use axum::http::request::Parts;
 use scratchbook::{Error, ErrorKind, Result};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::access::{Account, Caller};
 use crate::heavy::WorkerPermit;
 use crate::limits::ServerLimits;
+use crate::memory_pool::{MemoryPool, TakenMemory};
 
 /// The maximum size of a small body, in bytes. Larger bodies use the memory for large bodies.
 const SMALL: u64 = 1 << 20;
-
-/// If more accounts than this are remembered, the accounts that hold no room are forgotten.
-const SWEEP_FROM: usize = 1_024;
 
 /// The memory for bodies: a fifth for their bytes as they arrive, a fifth for parsed small bodies, and the rest for
 /// parsed large bodies. So large bodies do not keep small ones waiting.
@@ -28,20 +24,12 @@ const SWEEP_FROM: usize = 1_024;
 /// Room for the bytes is always taken before room for the parsed body, so two bodies never wait for each other.
 #[derive(Debug)]
 pub(crate) struct BodyMemory {
-    bytes: Pool,
-    small: Pool,
-    large: Pool,
+    bytes: MemoryPool,
+    small: MemoryPool,
+    large: MemoryPool,
     /// The maximum memory of one parsed body.
     most: u64,
     wait: Duration,
-}
-
-/// A part of the room, in KiB. One account gets at most half of it, so that some is left for others.
-#[derive(Debug)]
-struct Pool {
-    all: Arc<Semaphore>,
-    size: u32,
-    halves: Mutex<HashMap<Account, Weak<Semaphore>>>,
 }
 
 /// The room that a body takes until its request has been answered.
@@ -51,7 +39,7 @@ pub(crate) struct Held(Arc<HeldRoom>);
 #[derive(Debug, Default)]
 struct HeldRoom {
     account: Option<Account>,
-    permits: Mutex<Vec<OwnedSemaphorePermit>>,
+    taken: Mutex<TakenMemory>,
     /// The permit to process this request on a separate thread, and not on a worker of the runtime.
     place: OnceLock<WorkerPermit>,
 }
@@ -61,46 +49,12 @@ impl BodyMemory {
         let fifth = limits.body_memory / 5;
         let large = limits.body_memory - 2 * fifth;
         Self {
-            bytes: Pool::new(fifth),
-            small: Pool::new(fifth),
-            large: Pool::new(large),
+            bytes: MemoryPool::new(fifth),
+            small: MemoryPool::new(fifth),
+            large: MemoryPool::new(large),
             most: limits.body_memory as u64,
             wait: limits.body_wait,
         }
-    }
-}
-
-impl Pool {
-    fn new(bytes: usize) -> Self {
-        let size = u32::try_from(bytes >> 10).unwrap_or(u32::MAX).max(2);
-        // A semaphore cannot have `usize::MAX` permits.
-        let size = size.min(u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX));
-        Self { all: Arc::new(Semaphore::new(size as usize)), size, halves: Mutex::default() }
-    }
-
-    async fn take(&self, account: Option<&Account>, bytes: u64) -> Vec<OwnedSemaphorePermit> {
-        let wanted = u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX);
-        let mut permits = Vec::with_capacity(2);
-        if let Some(account) = account {
-            let half = self.half(account);
-            permits.extend(half.acquire_many_owned(wanted.min(self.size / 2)).await);
-        }
-        // A body that needs more than the whole pool takes the whole pool. Then no other body has room.
-        permits.extend(Arc::clone(&self.all).acquire_many_owned(wanted.min(self.size)).await);
-        permits
-    }
-
-    fn half(&self, account: &Account) -> Arc<Semaphore> {
-        let mut halves = self.halves.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(half) = halves.get(account).and_then(Weak::upgrade) {
-            return half;
-        }
-        if halves.len() >= SWEEP_FROM {
-            halves.retain(|_, half| half.strong_count() > 0);
-        }
-        let half = Arc::new(Semaphore::new(self.size as usize / 2));
-        halves.insert(account.clone(), Arc::downgrade(&half));
-        half
     }
 }
 
@@ -108,7 +62,7 @@ impl Held {
     /// Returns a `Held` that holds no room yet. If the server requires no login, callers have no account, so one of
     /// them may take all of the room.
     pub(crate) fn new(caller: Option<&Caller>) -> Self {
-        let account = caller.filter(|caller| caller.name().is_some()).map(|caller| caller.account(None));
+        let account = caller.and_then(Caller::own_account);
         Self(Arc::new(HeldRoom { account, ..HeldRoom::default() }))
     }
 
@@ -144,10 +98,10 @@ impl Held {
         self.take(pool, room.wait, bytes).await
     }
 
-    async fn take(&self, pool: &Pool, wait: Duration, bytes: u64) -> Result<()> {
+    async fn take(&self, pool: &MemoryPool, wait: Duration, bytes: u64) -> Result<()> {
         match timeout(wait, pool.take(self.0.account.as_ref(), bytes)).await {
-            Ok(permits) => {
-                self.0.permits.lock().unwrap_or_else(PoisonError::into_inner).extend(permits);
+            Ok(taken) => {
+                self.0.taken.lock().unwrap_or_else(PoisonError::into_inner).add(taken);
                 Ok(())
             }
             Err(_) => {
@@ -159,7 +113,7 @@ impl Held {
 
     /// Releases the room before the request is answered, when the parsed body has been handed on.
     pub(crate) fn release(&self) {
-        self.0.permits.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.0.taken.lock().unwrap_or_else(PoisonError::into_inner) = TakenMemory::default();
     }
 
     /// Returns the permit of the request if it is processed on a separate thread, and not on a worker of the runtime.

@@ -242,6 +242,39 @@ async fn all_answers_together_have_a_bound() {
     }
 }
 
+/// A write that was committed is answered, even if other callers read their answers so slowly that no memory for answers
+/// to reads is left. Otherwise, its client would send it again.
+#[tokio::test]
+async fn a_write_is_answered_while_reads_take_up_the_memory_for_answers() {
+    let client = small(ServerLimits::default().with_answer_bytes(MIB)).await;
+    let config =
+        CreateSessionConfig::default().with_session_id("s-1").with_state(json!({"a": "x".repeat(MIB - 2_000)}));
+    client.store.sessions.create_session("demo", "u1", config).await.unwrap();
+    let get = || {
+        use tower::ServiceExt;
+        let request = axum::http::Request::get(SESSION).body(axum::body::Body::empty()).unwrap();
+        client.router.clone().oneshot(request)
+    };
+    let mut held = Vec::new();
+    for _ in 0..8 {
+        held.push(get().await.unwrap());
+    }
+    assert!(held.iter().all(|answer| answer.status() == 200));
+    assert_eq!(get().await.unwrap().status(), 503);
+    let text = "y".repeat(200 << 10);
+    let event = json!({"author": "agent", "content": {"role": "model", "parts": [{"text": text}]}});
+    let answer = client.send("POST", &format!("{OF_USER}/s-1/events"), Some(&json!({ "event": event }))).await;
+    assert!(answer.status == 201 && answer.text().contains(&text), "{}", answer.status);
+    // ADK's clients are shown the session without its large parts.
+    let answer = client.send("PATCH", SESSION, Some(&json!({"stateDelta": {"step": 1}}))).await;
+    assert_eq!((answer.status, &answer.json()["id"], &answer.json()["state"]), (200, &json!("s-1"), &json!({})));
+    let other = json!({"sessionId": "s-2", "state": {"b": "x".repeat(200 << 10)}});
+    let answer = client.send("POST", "/apps/demo/users/u1/sessions", Some(&other)).await;
+    assert_eq!((answer.status, &answer.json()["id"]), (200, &json!("s-2")));
+    let session = client.store.sessions.get_session(&key(), &Default::default()).await.unwrap().unwrap();
+    assert_eq!(session.events().len(), 2);
+}
+
 #[tokio::test]
 async fn an_answer_says_how_long_it_is() {
     let client = TestClient::memory().await;

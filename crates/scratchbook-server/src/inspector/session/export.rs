@@ -36,7 +36,7 @@ pub(super) async fn download(scope: SessionScope) -> PageAnswer {
     let Some(initial) = reader.sessions.get_initial_state(&scope.key).await? else {
         return Err(scratchbook::session::no_session(&scope.key).into());
     };
-    let mut share = scope.app_state.answers.share();
+    let mut share = scope.app_state.answers.share(&scope.caller);
     share.grow_to(HELD)?;
     let lines = lines(scope.app_state.store.clone(), scope.key.clone(), head, initial, share);
     Ok(file(scope.key.session_id(), Body::from_stream(lines)))
