@@ -99,4 +99,10 @@ pub(super) async fn retry<T, F: Future<Output = Attempt<T>>>(
         .when(is_worth_it)
         .notify(|failure, delay| tracing::warn!(error = %failure.error, ?delay, "trying again"))
         .await
+        .map_err(|failure| match (failure.fate, idempotency) {
+            (CommitFate::Unknown, Idempotency::NotIdempotent) => {
+                Failure { error: failure.error.not_retryable(), ..failure }
+            }
+            _ => failure,
+        })
 }

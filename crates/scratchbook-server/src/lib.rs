@@ -34,7 +34,8 @@
 //! - `access/`: authentication and authorization. `guard/`: refuses requests of foreign pages; CORS.
 //! - `listen/`: connections, TLS and shutdown. `limits/`: limits of sizes, numbers and times. `bodies/`: bodies of
 //!   requests.
-//! - `answers/`: limits of answers, and secrets of credentials in them. `heavy.rs`: CPU-bound work on separate threads.
+//! - `answers/`: limits of answers, and secrets of credentials in them. `memory_pool.rs`: the memory that bodies and
+//!   answers share. `heavy.rs`: CPU-bound work on separate threads.
 //! - `runs/`: runs, which go on whether or not a client follows them. `sse.rs`: their streams. `event_search.rs`:
 //!   search for events. `wire_names.rs`: names on the wire. `public_error.rs`: the public part of errors.
 

@@ -182,6 +182,10 @@ impl Error {
         match self.inner.for_operator {
             false => &self.inner.message,
             true if self.is_retryable() => "the store cannot do this just now; try again later",
+            true if self.inner.may_have_taken_effect => {
+                "the store may have done this; read the data before you try again. Those who run it find the reason in \
+                 its log"
+            }
             true => "the store cannot do this; those who run it find the reason in its log",
         }
     }
@@ -193,7 +197,7 @@ impl Error {
     pub fn public_kind(&self) -> ErrorKind {
         match self.kind() {
             kind if !self.inner.for_operator => kind,
-            ErrorKind::Unavailable | ErrorKind::ResourceExhausted => ErrorKind::Unavailable,
+            ErrorKind::Unavailable | ErrorKind::ResourceExhausted if self.is_retryable() => ErrorKind::Unavailable,
             ErrorKind::DataCorrupted => ErrorKind::DataCorrupted,
             _ => ErrorKind::Internal,
         }

@@ -8,7 +8,7 @@ use scratchbook::{Error, ErrorKind, GetSessionConfig, Result, Scope, Session, Se
 
 use super::shape;
 use crate::access::Caller;
-use crate::answers::{self, Share, too_large};
+use crate::answers::{self, Share, is_out_of_memory, too_large};
 use crate::app_state::AppState;
 use crate::heavy::{is_small, off_worker};
 
@@ -67,7 +67,7 @@ pub(super) async fn at_hand(app_state: &AppState, caller: &Caller, session: Sess
 /// Whether an answer failed because it is too long, or because there is no memory for its length just now. A part of it
 /// may then be shown after a write, which must not be sent again.
 pub(super) fn is_too_long(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::PayloadTooLarge | ErrorKind::Unavailable)
+    error.kind() == ErrorKind::PayloadTooLarge || is_out_of_memory(error)
 }
 
 /// Returns a session after a write, as it is now. If the session is [too long](is_too_long) for an answer, only its

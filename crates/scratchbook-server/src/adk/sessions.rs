@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::Query;
 use axum::http::StatusCode;
 use axum::response::Response;
-use scratchbook::{AppendOptions, CreateSessionConfig, Error, ErrorKind, Event, GetSessionConfig, SessionKey};
+use scratchbook::{AppendOptions, CreateSessionConfig, Error, ErrorKind, Event, GetSessionConfig, Result, SessionKey};
 use serde_json::{Map, Value, json};
 
 use super::body::{CreateSessionRequest, InitialStateBody, JsonBody, UpdateSessionRequest};
@@ -41,17 +41,15 @@ fn read_count(count: &str) -> Result<usize, AdkError> {
 }
 
 /// Returns a session after a write. A caller that may not read sees only the names of the session.
-async fn written(app_state: &AppState, key: &SessionKey, caller: &Caller) -> Result<Response, AdkError> {
-    let session = if caller.may(Right::Read) {
-        session_json::written(app_state, caller, key).await?
-    } else {
-        let names = GetSessionConfig::state_only().without_state();
-        match app_state.store.sessions.get_session(key, &names).await? {
-            Some(session) => Some(session_json::at_hand(app_state, caller, session).await?),
-            None => None,
-        }
-    };
-    session.ok_or_else(AdkError::no_session)
+async fn written(app_state: &AppState, key: &SessionKey, caller: &Caller) -> Result<Option<Response>> {
+    if caller.may(Right::Read) {
+        return session_json::written(app_state, caller, key).await;
+    }
+    let names = GetSessionConfig::state_only().without_state();
+    match app_state.store.sessions.get_session(key, &names).await? {
+        Some(session) => session_json::at_hand(app_state, caller, session).await.map(Some),
+        None => Ok(None),
+    }
 }
 
 /// Returns all sessions of a user, however many pages they fill.
@@ -113,13 +111,16 @@ impl New<'_> {
             _ => error.into(),
         })?;
         let key = session.key().clone();
-        if !caller.may(Right::Read) {
-            return written(app_state, &key, caller).await;
+        let unread = |error: Error| {
+            error.context(format!("the session {key} was created, and reading it failed")).not_retryable()
+        };
+        if caller.may(Right::Read) {
+            match session_json::at_hand(app_state, caller, session).await {
+                Err(error) if session_json::is_too_long(&error) => {}
+                made => return Ok(made.map_err(unread)?),
+            }
         }
-        match session_json::at_hand(app_state, caller, session).await {
-            Err(error) if session_json::is_too_long(&error) => written(app_state, &key, caller).await,
-            made => Ok(made?),
-        }
+        written(app_state, &key, caller).await.map_err(unread)?.ok_or_else(AdkError::no_session)
     }
 }
 
@@ -152,7 +153,7 @@ pub(super) async fn update(
     };
     let appended = scope.app_state.store.sessions.append(&scope.key, event, AppendOptions::default()).await;
     appended.map_err(|error| unfinished(error, key.as_ref()))?;
-    written(&scope.app_state, &scope.key, &scope.caller).await
+    written(&scope.app_state, &scope.key, &scope.caller).await?.ok_or_else(AdkError::no_session)
 }
 
 /// Deletes a session. Succeeds if the session does not exist.

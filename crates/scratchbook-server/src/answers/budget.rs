@@ -2,6 +2,8 @@
 //! long.
 
 use std::convert::Infallible;
+use std::error::Error as StdError;
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -16,11 +18,12 @@ use tokio::time::timeout;
 use crate::access::{Account, Caller};
 use crate::memory_pool::{MemoryPool, TakenMemory};
 
-/// The size that all answers to reads may have together, in answers of the maximum size.
-const READS: usize = 8;
-/// The same for answers to writes. Reads cannot use up this memory, since a write is already committed when it is
-/// answered.
-const WRITES: usize = 2;
+/// The size that all answers to reads may have together, in answers of the maximum size. Answers to writes have as much
+/// memory for themselves, since a write is already committed when it is answered.
+const ANSWERS: usize = 8;
+
+/// How long a committed write waits for memory for its answer.
+const WAIT: Duration = Duration::from_secs(1);
 
 /// Answers with fewer bytes are not counted.
 pub(super) const SMALL: usize = 64 << 10;
@@ -47,8 +50,8 @@ pub(crate) struct Share {
 impl Budget {
     /// Returns the budget for answers of at most this many bytes each.
     pub(crate) fn new(answer_bytes: usize) -> Self {
-        let pool = |answers| MemoryPool::new(answer_bytes.saturating_mul(answers));
-        Self(Arc::new(Pools { reads: pool(READS), writes: pool(WRITES) }))
+        let pool = || MemoryPool::new(answer_bytes.saturating_mul(ANSWERS));
+        Self(Arc::new(Pools { reads: pool(), writes: pool() }))
     }
 
     /// Returns a new share of the bytes for reads. It holds no bytes yet.
@@ -65,8 +68,8 @@ impl Budget {
     /// # Errors
     ///
     /// `Internal` if no bytes are free in time. The write must not be sent again.
-    pub(super) async fn share_of_write(&self, account: Option<Account>, bytes: usize, wait: Duration) -> Result<Share> {
-        let taken = timeout(wait, self.0.writes.take(account.as_ref(), bytes as u64)).await;
+    pub(super) async fn share_of_write(&self, account: Option<Account>, bytes: usize) -> Result<Share> {
+        let taken = timeout(WAIT, self.0.writes.take(account.as_ref(), bytes as u64)).await;
         let taken = taken.map_err(|_| {
             Error::internal(
                 "the request was carried out, but there is no memory for its answer just now; read the result before you \
@@ -100,7 +103,24 @@ impl Share {
 
 fn busy() -> Error {
     let message = "the answers that are being sent take up all the memory there is for answers; try again in a moment";
-    Error::new(ErrorKind::Unavailable, message)
+    Error::new(ErrorKind::Unavailable, message).with_source(NoMemory)
+}
+
+/// The cause of an error if there is no memory for an answer.
+#[derive(Debug)]
+struct NoMemory;
+
+impl fmt::Display for NoMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no memory for answers is free")
+    }
+}
+
+impl StdError for NoMemory {}
+
+/// Whether an answer failed because there is no memory for its length just now.
+pub(crate) fn is_out_of_memory(error: &Error) -> bool {
+    error.source().is_some_and(|source| source.is::<NoMemory>())
 }
 
 /// A body with its share.
@@ -168,7 +188,6 @@ mod tests {
     use crate::access::{LoginName, Right};
 
     const MIB: usize = 1 << 20;
-    const SOON: Duration = Duration::from_millis(30);
 
     fn caller(name: &str) -> Caller {
         Caller::new(LoginName::Token(name.into()), Right::ALL.into())
@@ -198,14 +217,14 @@ mod tests {
         let (budget, ann, bob) = (Budget::new(MIB), caller("ann"), caller("bob"));
         let mut reads = [budget.share(&ann), budget.share(&bob)];
         reads[0].grow_to(4 * MIB).unwrap();
-        assert!(budget.share(&ann).grow_to(MIB).is_err());
+        assert!(is_out_of_memory(&budget.share(&ann).grow_to(MIB).unwrap_err()));
         reads[1].grow_to(4 * MIB).unwrap();
-        let written = |caller: &Caller| budget.share_of_write(caller.own_account(), MIB, SOON);
-        let held = written(&ann).await.unwrap();
-        let refused = written(&ann).await.unwrap_err();
+        let written = |caller: &Caller, bytes| budget.share_of_write(caller.own_account(), bytes);
+        let held = written(&ann, 4 * MIB).await.unwrap();
+        let refused = written(&ann, MIB).await.unwrap_err();
         assert!(refused.kind() == ErrorKind::Internal && !refused.is_retryable());
-        written(&bob).await.unwrap();
+        written(&bob, MIB).await.unwrap();
         drop(held);
-        written(&ann).await.unwrap();
+        written(&ann, MIB).await.unwrap();
     }
 }

@@ -22,7 +22,7 @@ use crate::refusal::{RefusedRequest, retry_soon};
 use crate::surface::Surface;
 
 use budget::{BodyPieces, SMALL};
-pub(crate) use budget::{Budget, Share};
+pub(crate) use budget::{Budget, Share, is_out_of_memory};
 pub(crate) use scratchbook::agent::credentials::{is_credential_call, value_without_secrets, without_secrets};
 
 /// The size, in bytes, of the pages in which the data of an answer is read, unless answers are limited to less.
@@ -55,10 +55,11 @@ pub(crate) async fn check(
             Err(error) => return RefusedRequest::from(error).into_response(),
         };
     }
-    let bounded = if is_read {
-        bounded(limits.answer_bytes, budget.share_of(account), response)
+    let is_committed_write = !is_read && response.status().is_success();
+    let bounded = if is_committed_write {
+        held(&budget, account, response).await
     } else {
-        held(&limits, &budget, account, response).await
+        bounded(limits.answer_bytes, budget.share_of(account), response)
     };
     let mut response = bounded.unwrap_or_else(|error| RefusedRequest::from(error).into_response());
     if response.status() == StatusCode::SERVICE_UNAVAILABLE {
@@ -67,7 +68,7 @@ pub(crate) async fn check(
     response
 }
 
-/// Limits the answer to a read, which holds its share of the memory until it is sent.
+/// Limits the answer to a read, or an error, which holds its share of the memory until it is sent.
 fn bounded(answer_bytes: usize, mut share: Share, response: Response) -> Result<Response> {
     let (response, bytes) = uncounted(response);
     let Some(bytes) = bytes.filter(|bytes| *bytes >= SMALL) else { return Ok(response) };
@@ -80,16 +81,9 @@ fn bounded(answer_bytes: usize, mut share: Share, response: Response) -> Result<
 
 /// Lets the answer to a write hold its share of the memory until it is sent. A committed write is never refused because
 /// its answer is long.
-async fn held(
-    limits: &ServerLimits,
-    budget: &Budget,
-    account: Option<Account>,
-    response: Response,
-) -> Result<Response> {
+async fn held(budget: &Budget, account: Option<Account>, response: Response) -> Result<Response> {
     match uncounted(response) {
-        (response, Some(bytes)) if bytes >= SMALL => {
-            Ok(budget.share_of_write(account, bytes, limits.body_wait).await?.hold(response))
-        }
+        (response, Some(bytes)) if bytes >= SMALL => Ok(budget.share_of_write(account, bytes).await?.hold(response)),
         (response, _) => Ok(response),
     }
 }

@@ -54,9 +54,9 @@ pub struct ServerLimits {
     /// sends a request, the client could not know whether the request was executed.
     pub idle_time: Duration,
     /// The maximum size of an answer, in bytes: 32 MiB. Pages of lists are made smaller to fit; any other larger answer
-    /// is replaced by 413. All answers to reads in progress together may have eight times this size, and
-    /// those of one token half of that. If they would exceed it, requests are answered with 503. Answers to writes have
-    /// separate memory, twice this size: a committed write waits for it.
+    /// is replaced by 413. All answers to reads in progress together may have eight times this size, and those of one
+    /// token half of that. If they would exceed it, requests are answered with 503. Answers to writes have as much
+    /// memory for themselves.
     pub answer_bytes: usize,
     /// How long an answer may take to begin, unless the request begins a run: 60 seconds. Then the request is answered
     /// with 503.

@@ -261,13 +261,13 @@ async fn a_write_is_answered_while_reads_take_up_the_memory_for_answers() {
     }
     assert!(held.iter().all(|answer| answer.status() == 200));
     assert_eq!(get().await.unwrap().status(), 503);
-    let text = "y".repeat(200 << 10);
-    let event = json!({"author": "agent", "content": {"role": "model", "parts": [{"text": text}]}});
-    let answer = client.send("POST", &format!("{OF_USER}/s-1/events"), Some(&json!({ "event": event }))).await;
-    assert!(answer.status == 201 && answer.text().contains(&text), "{}", answer.status);
     // ADK's clients are shown the session without its large parts.
     let answer = client.send("PATCH", SESSION, Some(&json!({"stateDelta": {"step": 1}}))).await;
     assert_eq!((answer.status, &answer.json()["id"], &answer.json()["state"]), (200, &json!("s-1"), &json!({})));
+    let text = "y".repeat(200 << 10);
+    let event = json!({"author": "agent", "content": {"role": "model", "parts": [{"text": text}]}});
+    let answer = client.send("POST", &format!("{OF_USER}/s-1/events"), Some(&json!({ "event": event }))).await;
+    assert!(answer.status == 200 && answer.text().contains(&text), "{}", answer.status);
     let other = json!({"sessionId": "s-2", "state": {"b": "x".repeat(200 << 10)}});
     let answer = client.send("POST", "/apps/demo/users/u1/sessions", Some(&other)).await;
     assert_eq!((answer.status, &answer.json()["id"]), (200, &json!("s-2")));
