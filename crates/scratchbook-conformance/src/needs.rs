@@ -104,6 +104,7 @@ const NEEDS: &[(Capability, &[Promises])] = &[
             ),
             ("sizes", &["what_is_pruned_is_not_stored_any_more"]),
             ("hashes", &["pruning_keeps_the_running_hash"]),
+            ("watches", &["a_watch_that_lags_behind_a_prune_ends_no_other"]),
         ],
     ),
     (

@@ -320,6 +320,7 @@ macro_rules! for_each_promise {
             watches {
                 who_reads_together_misses_nothing
                 each_of_those_who_read_together_has_its_own_prefix
+                a_watch_that_lags_behind_a_prune_ends_no_other
             }
             retention {
                 a_session_knows_when_it_expires

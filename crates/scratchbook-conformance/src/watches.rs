@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::support::{TestApp, assert_refused, changing, delta};
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::session::{
-    CreateSessionConfig, FeedCommit, FeedEntry, FeedStart, SessionKey, SessionService, Watch, Watched, Watches,
+    CreateSessionConfig, FeedCommit, FeedEntry, FeedStart, Prune, SessionKey, SessionService, Watch, Watched, Watches,
 };
 use scratchbook_core::store::Store;
 
@@ -119,4 +119,32 @@ pub async fn each_of_those_who_read_together_has_its_own_prefix(store: &Store) {
         let ended = timeout(SOON, watch.next()).await.expect("its followers hear of it").map(drop);
         assert_refused(ended, ErrorKind::NotFound, "a session that was deleted");
     }
+}
+
+/// A watch whose next entry was pruned ends with an error, and no other watch of the session does.
+pub async fn a_watch_that_lags_behind_a_prune_ends_no_other(store: &Store) {
+    let test = TestApp::new(store);
+    let key = test.create("alice", json!({})).await.key().clone();
+    let watches = Watches::new(Arc::clone(test.sessions()));
+    let begin = || watches.start(Watched::session(key.clone()), FeedStart::Now);
+    let mut slow = begin().await.unwrap();
+    // It reaches the end and waits there. Then nobody asks for its entries.
+    assert!(timeout(SOON / 40, slow.next()).await.is_err());
+    for n in 1..=5 {
+        test.set(&key, json!({ "n": n })).await;
+    }
+    test.sessions().prune(Prune::events(&key, 4), 100).await.unwrap();
+    let mut quick = begin().await.unwrap();
+    let mut writer = JoinSet::new();
+    writer.spawn({
+        let (test, key) = (test.clone(), key.clone());
+        async move {
+            tokio::time::sleep(SOON / 40).await;
+            test.set(&key, json!({"last": true})).await;
+        }
+    });
+    assert_eq!(next(&mut quick).await.keys(), ["last"]);
+    writer.join_all().await;
+    let lost = timeout(SOON, slow.next()).await.expect("it hears of it").map(drop);
+    assert_refused(lost, ErrorKind::FailedPrecondition, "an event that was pruned before it was read");
 }
