@@ -26,9 +26,8 @@ impl<'a> PartialFile<'a> {
 /// Makes the name of a new file durable. If the system or the file system cannot do this, a power failure may remove
 /// the file.
 pub(crate) fn sync_folder_of(file: &Path) {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if cfg!(unix) {
-        let _ = File::open(folder).and_then(|folder| folder.sync_all());
+        let _ = File::open(folder_of(file)).and_then(|folder| folder.sync_all());
     }
 }
 
@@ -36,10 +35,37 @@ impl Drop for PartialFile<'_> {
     fn drop(&mut self) {
         if let Some(file) = self.file {
             let _ = fs::remove_file(file);
-            // SQLite creates this file while it fills a copy.
-            let mut journal = file.as_os_str().to_owned();
-            journal.push("-journal");
-            let _ = fs::remove_file(journal);
+            // A copy of a database has another name until it is complete, and SQLite keeps a journal beside it.
+            let mut begin = file.file_name().unwrap_or_default().to_owned();
+            begin.push("-partial-");
+            for entry in fs::read_dir(folder_of(file)).into_iter().flatten().flatten() {
+                if entry.file_name().as_encoded_bytes().starts_with(begin.as_encoded_bytes()) {
+                    let _ = fs::remove_file(entry.path());
+                }
+            }
         }
+    }
+}
+
+fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_completed_is_removed_under_every_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("copy.db");
+        let guard = PartialFile::new(&file);
+        for name in ["copy.db", "copy.db-partial-1", "copy.db-partial-1-journal", "other.db", "copy.db2"] {
+            fs::write(folder.path().join(name), "x").unwrap();
+        }
+        drop(guard);
+        let mut left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["copy.db2", "other.db"]);
     }
 }

@@ -14,7 +14,14 @@ from typing import Any
 
 from . import _url
 from ._appends import with_own_id
-from ._errors import CLASSES, AlreadyExistsError, InvalidArgumentError, PayloadTooLargeError, ScratchbookError
+from ._errors import (
+    CLASSES,
+    AlreadyExistsError,
+    InvalidArgumentError,
+    PayloadTooLargeError,
+    ResourceExhaustedError,
+    ScratchbookError,
+)
 from ._json import dumps
 from ._scratchbook import REMOVED, Store, waits
 from .results import Imported
@@ -95,11 +102,16 @@ async def _records(source: Any, app_name: str | None) -> AsyncGenerator[dict[str
             await reader.wait()
 
 
+# Errors about a single session or key, which is then left out. After any other error, such as that of a database that
+# cannot be reached, the import ends. It can be repeated.
+_OF_ONE = (AlreadyExistsError, InvalidArgumentError, PayloadTooLargeError, ResourceExhaustedError)
+
+
 async def _session(core: Store, record: dict[str, Any], done: Imported, limits: str) -> None:
     address = (record["app"], record["user"], record["id"])
     try:
         await _create(core, record)
-    except ScratchbookError as error:
+    except _OF_ONE as error:
         # This error can also mean that an event's id occurs twice in the source.
         if isinstance(error, AlreadyExistsError) and await core.get(address, 0) is not None:
             done["skipped"] += 1
@@ -209,7 +221,7 @@ async def _shared(core: Store, record: dict[str, Any], done: Imported) -> None:
             if await core.was_written(record["app"], record["user"], key):
                 continue
             await core.put_state(record["app"], record["user"], dumps({key: [{"setIfAbsent": value}]}), IMPORTER)
-        except ScratchbookError as error:
+        except _OF_ONE as error:
             owner = record["app"] if record["user"] is None else f"{record['app']}/{record['user']}"
             _refuse(done, {"key": f"{owner}: {key}", "reason": str(error)})
 

@@ -302,8 +302,8 @@ Example:
     },
     /// Create or upgrade the tables of the database
     ///
-    /// Every command that opens a database also does this, unless the URI contains migrate=check or migrate=off. With
-    /// --dry-run, the command only prints the SQL, which another database user can then run.
+    /// Every command that opens a database also does this. For PostgreSQL and MySQL, migrate=check or migrate=off in the
+    /// URI prevents it. With --dry-run, the command only prints the SQL, which another database user can then run.
     #[command(after_help = "\
 Examples:
   scratchbook migrate --database agents.db

@@ -23,10 +23,15 @@ enum Destination {
 }
 
 impl LineWriter {
-    /// Creates a file, which must not exist.
+    /// Creates a file, which must not exist. Only its owner can read it.
     pub(super) fn create(path: &Path, progress: Progress) -> Result<Self, CommandFailure> {
         let name = path.display().to_string();
-        let file = File::create_new(path).map_err(|e| not_written(&name, e))?;
+        let mut options = File::options();
+        options.write(true).create_new(true);
+        // The file has everything as plain text, even if the database is encrypted.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(path).map_err(|e| not_written(&name, e))?;
         Ok(Self { to: Destination::File(BufWriter::new(file), name), counts: Counts::default(), progress })
     }
 

@@ -86,12 +86,46 @@ impl OwnerState {
                 None => delta.insert(name.to_owned(), change.clone())?,
             }
         }
-        report.keys += delta.len() as u64;
-        for (author, delta) in back.into_iter().chain([(IMPORTER, delta)]).filter(|(_, delta)| !delta.is_empty()) {
-            database.sessions.put_state(&self.owner, delta, PutStateOptions::by(author)).await?;
+        for (author, delta) in back.into_iter().filter(|(_, delta)| !delta.is_empty()) {
+            put(database, &self.owner, author, delta, report).await?;
+        }
+        if !delta.is_empty() {
+            let written = put(database, &self.owner, IMPORTER, delta, report).await?;
+            report.keys += written;
         }
         Ok(())
     }
+}
+
+/// Writes keys, and returns how many. If they have too many bytes for one write, each is written by itself, and one that
+/// is too large is refused.
+async fn put(
+    database: &OpenDatabase,
+    owner: &StateOwner,
+    author: &str,
+    delta: StateDelta,
+    report: &mut ImportReport,
+) -> Result<u64, CommandFailure> {
+    let put = |delta| database.sessions.put_state(owner, delta, PutStateOptions::by(author));
+    match put(delta.clone()).await {
+        Err(why) if why.kind() == ErrorKind::PayloadTooLarge => {}
+        done => return done.map(|_| delta.len() as u64).map_err(CommandFailure::from),
+    }
+    let mut written = 0;
+    for (name, change) in delta.iter() {
+        let mut one = StateDelta::new();
+        one.insert(name.to_owned(), change.clone())?;
+        match put(one).await {
+            Err(why) if why.kind() == ErrorKind::PayloadTooLarge => {
+                report.refuse(RefusedRow::new(format!("key '{name}' of {}", name_of(owner)), why));
+            }
+            done => {
+                done?;
+                written += 1;
+            }
+        }
+    }
+    Ok(written)
 }
 
 /// Returns the last change in the log to each key whose value differs from the source's.

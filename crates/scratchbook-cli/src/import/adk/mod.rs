@@ -145,7 +145,7 @@ async fn begin(
 
 /// Returns whether an error concerns a single row. The import then continues.
 fn is_about_the_row(why: &Error) -> bool {
-    matches!(why.kind(), ErrorKind::InvalidArgument | ErrorKind::AlreadyExists)
+    matches!(why.kind(), ErrorKind::InvalidArgument | ErrorKind::AlreadyExists | ErrorKind::PayloadTooLarge)
 }
 
 /// Finds changes in the source database.

@@ -299,6 +299,7 @@ impl<'a> JsonlImport<'a> {
             Err(CommandFailure::Refused(why)) if why.kind() == ErrorKind::AlreadyExists => {
                 self.report.refuse(RefusedRow::new(format!("session {key}"), why));
                 *writer = None;
+                self.is_left_out = true;
                 Ok(())
             }
             done => done,
@@ -331,6 +332,7 @@ impl<'a> JsonlImport<'a> {
                 Err(CommandFailure::Refused(why)) if why.kind() == ErrorKind::AlreadyExists => {
                     let key = self.session.as_ref().map(|session| session.key.to_string()).unwrap_or_default();
                     self.report.refuse(RefusedRow::new(format!("session {key}"), why));
+                    self.is_left_out = true;
                 }
                 Err(failure) => return Err(failure),
             }
@@ -360,6 +362,8 @@ impl<'a> JsonlImport<'a> {
             if !found.is_some_and(|found| same_part(&found, &part)) {
                 let message = "another artifact is there under this name and version; delete it there first";
                 self.report.refuse(RefusedRow::new(row(), Error::new(ErrorKind::AlreadyExists, message)));
+                // Later versions do not become versions of the other artifact.
+                self.artifacts = Some((filename, u64::MAX));
             }
             return Ok(());
         }
