@@ -27,6 +27,11 @@ use scratchbook_core::error::{Error, ErrorKind, Result};
 /// The maximum bytes of a server's message that an error repeats.
 const SHOWN: usize = 1000;
 
+/// Returns the size of a tool's description as JSON text.
+pub(crate) fn bytes_of(tool: &Tool) -> usize {
+    serde_json::to_vec(tool).map_or(usize::MAX, |written| written.len())
+}
+
 /// A server and the session with it.
 pub(crate) struct McpConnection {
     pub(crate) params: McpConnectionParams,
@@ -107,24 +112,30 @@ impl McpConnection {
 
     async fn list_once(&self) -> Result<Vec<Tool>> {
         let session = self.session().await?;
+        let most = self.limits.tools.saturating_mul(self.limits.tool_bytes).max(self.limits.message_bytes);
         let listing = async {
-            let mut tools = Vec::new();
+            let (mut tools, mut bytes) = (Vec::new(), 0_usize);
             let mut cursor = None;
             // Each page except the last one has a tool, so the limit also bounds the number of pages.
             loop {
                 let page = PaginatedRequestParams::default().with_cursor(cursor);
                 let page = session.service.peer().list_tools(Some(page)).await?;
                 let is_empty = page.tools.is_empty();
+                bytes = page.tools.iter().map(bytes_of).fold(bytes, usize::saturating_add);
                 tools.extend(page.tools);
                 cursor = page.next_cursor;
-                if cursor.is_none() || is_empty || tools.len() > self.limits.tools {
-                    return Ok::<_, ServiceError>(tools);
+                if cursor.is_none() || is_empty || tools.len() > self.limits.tools || bytes > most {
+                    return Ok::<_, ServiceError>((tools, bytes));
                 }
             }
         };
-        let tools = self.answered(&session, self.params.timeout(), listing).await?;
+        let (tools, bytes) = self.answered(&session, self.params.timeout(), listing).await?;
         if tools.len() > self.limits.tools {
             let message = format!("{} lists more than {} tools, McpLimits::tools", self.name(), self.limits.tools);
+            return Err(Error::new(ErrorKind::ResourceExhausted, message).not_retryable());
+        }
+        if bytes > most {
+            let message = format!("{} lists tools of more than {most} bytes together", self.name());
             return Err(Error::new(ErrorKind::ResourceExhausted, message).not_retryable());
         }
         Ok(tools)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::connection::McpConnection;
+use crate::connection::{McpConnection, bytes_of};
 use crate::http;
 use crate::limits::McpLimits;
 use crate::params::McpConnectionParams;
@@ -87,7 +87,7 @@ impl McpToolset {
     /// Refuses a tool that takes too much of every request.
     fn check_size(&self, tool: &rmcp::model::Tool) -> Result<()> {
         let limit = self.connection.limits.tool_bytes;
-        let bytes = serde_json::to_vec(tool).map_or(usize::MAX, |written| written.len());
+        let bytes = bytes_of(tool);
         if bytes <= limit {
             return Ok(());
         }

@@ -62,7 +62,7 @@ impl ModelCall {
         let said = parsed.as_ref().and_then(message).unwrap_or_default();
         let mut text = format!("{} answered {}", self.provider(), status.as_u16());
         match parsed.as_ref().and_then(|body| said_in(body)?.get("status")?.as_str()) {
-            Some(name) => text = format!("{text} {name}"),
+            Some(name) => text = format!("{text} {}", self.quoted(name)),
             None => text.extend(status.canonical_reason().map(|reason| format!(" {reason}"))),
         }
         if !said.is_empty() {

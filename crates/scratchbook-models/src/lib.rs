@@ -86,7 +86,8 @@ impl ModelName for LlmAgentBuilder {
 /// settings. A setting without which the answer would be of a different kind is `Unsupported`: modalities other than
 /// text, contexts cached by the provider, and data of a type that the provider does not accept in the user's last
 /// message (older data is only named). Calls whose arguments are not a JSON object are dropped, and the answer has the
-/// error code `MALFORMED_FUNCTION_CALL`. An answer of more than 64 MiB is `Unavailable`.
+/// error code `MALFORMED_FUNCTION_CALL`, as an answer of more than 1,000 calls has. A streamed answer of more than 64 MiB
+/// is `Unavailable`.
 ///
 /// ```no_run
 /// use std::time::Duration;

@@ -44,6 +44,18 @@ struct Layer {
     changes: IndexMap<String, PendingChange>,
     visibility: Visibility,
     group: Option<Arc<LayerGroup>>,
+    /// Whether the layer's event is complete, so that it takes no more changes.
+    is_sealed: bool,
+}
+
+impl Layer {
+    fn delta(&self) -> Result<StateDelta> {
+        let mut delta = StateDelta::new();
+        for (key, pending) in &self.changes {
+            delta.insert(key.clone(), pending.change.clone())?;
+        }
+        Ok(delta)
+    }
 }
 
 /// A change that is not committed yet.
@@ -103,7 +115,8 @@ impl InvocationState {
         let id = LayerId(inner.opened);
         if group.is_none_or(|group| !group.is_closed()) {
             let (event_id, group) = (event_id.to_owned(), group.cloned());
-            inner.layers.push(Layer { id, event_id, changes: IndexMap::new(), visibility, group });
+            let changes = IndexMap::new();
+            inner.layers.push(Layer { id, event_id, changes, visibility, group, is_sealed: false });
         }
         id
     }
@@ -126,6 +139,7 @@ impl InvocationState {
     pub(crate) fn carry(&self, layer: LayerId, event_id: &str) {
         if let Some(layer) = self.lock().layer(layer) {
             event_id.clone_into(&mut layer.event_id);
+            layer.is_sealed = false;
         }
     }
 
@@ -142,6 +156,7 @@ impl InvocationState {
         if let Some(layer) = inner.layer(layer) {
             layer.id = id;
             layer.changes.clear();
+            layer.is_sealed = false;
         }
         id
     }
@@ -155,14 +170,16 @@ impl InvocationState {
 
     /// Returns the changes of a layer.
     pub(crate) fn delta(&self, layer: LayerId) -> Result<StateDelta> {
+        self.lock().layer(layer).map_or(Ok(StateDelta::new()), |layer| layer.delta())
+    }
+
+    /// Returns the changes of a layer whose event is complete. Later writes to the layer are refused, because the event
+    /// would be committed without them.
+    pub(crate) fn sealed_delta(&self, layer: LayerId) -> Result<StateDelta> {
         let mut inner = self.lock();
-        let mut delta = StateDelta::new();
-        if let Some(layer) = inner.layer(layer) {
-            for (key, pending) in &layer.changes {
-                delta.insert(key.clone(), pending.change.clone())?;
-            }
-        }
-        Ok(delta)
+        let Some(layer) = inner.layer(layer) else { return Ok(StateDelta::new()) };
+        layer.is_sealed = true;
+        layer.delta()
     }
 
     /// Reads a key by the rule in this module's documentation. For an operation, the result of applying it is returned.
@@ -174,7 +191,7 @@ impl InvocationState {
     ///
     /// # Errors
     ///
-    /// `FailedPrecondition` if the layer is gone: its event is committed or dropped, or its call has failed. An
+    /// `FailedPrecondition` if the layer's event is complete, committed or dropped, or if its call has failed. An
     /// operation that does not apply to the value this layer sees fails with its own error.
     pub(crate) fn write(&self, layer: LayerId, delta: &StateDelta) -> Result<()> {
         let mut inner = self.lock();
@@ -183,7 +200,7 @@ impl InvocationState {
             changes.push((key.to_owned(), inner.after(layer, key, change)?));
         }
         let mut stamp = inner.writes;
-        let Some(layer) = inner.layer(layer) else {
+        let Some(layer) = inner.layer(layer).filter(|layer| !layer.is_sealed) else {
             let message = "the event of this context is done; write within the callback or tool it was given to";
             return Err(Error::new(ErrorKind::FailedPrecondition, message));
         };

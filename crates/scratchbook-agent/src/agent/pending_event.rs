@@ -85,9 +85,10 @@ impl PendingEvent {
     /// come last.
     pub(crate) fn finish(&self, mut event: Event) -> Result<Event> {
         let mut actions = EventActions::default();
+        let (state, is_piece) = (self.context.invocation_state(), event.is_partial());
         for layer in self.layers().iter() {
             let mut added = layer.actions().clone();
-            added.state_delta = self.context.invocation_state().delta(layer.id)?;
+            added.state_delta = if is_piece { state.delta(layer.id)? } else { state.sealed_delta(layer.id)? };
             merge_actions(&mut actions, added)?;
         }
         merge_actions(&mut actions, event.actions)?;

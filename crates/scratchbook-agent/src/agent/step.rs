@@ -225,8 +225,10 @@ impl LlmAgentDefinition {
         let original = (response.partial, response.turn_complete, response.usage_metadata.clone());
         let callbacks = context.plugins().model.after_model.iter().chain(&self.callbacks.after_model);
         for (place, callback) in callbacks.enumerate() {
-            let own = CallbackContext::with_layer(pending.piece_layer(place), context);
-            response = match callback((own, response)).await? {
+            let layer = pending.piece_layer(place);
+            let own = CallbackContext::with_layer(Arc::clone(&layer), context);
+            let called = callback((own, response)).await;
+            response = match called.inspect_err(|_| pending.drop_layer(&layer))? {
                 ControlFlow::Continue(next) => next,
                 ControlFlow::Break(last) => {
                     response = last;

@@ -1,5 +1,7 @@
 //! `load_artifacts`: the tool with which a model reads artifacts.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 
@@ -99,8 +101,11 @@ impl Tool for LoadArtifactsTool {
         let asked = request.contents.last().into_iter().flat_map(|content| content.function_responses());
         let asked = asked.filter(|response| response.name.as_deref() == Some(NAME));
         let asked: Vec<_> = asked.filter_map(|response| names(response.response.as_ref()?)).flatten().collect();
+        let mut loaded = HashSet::new();
         for name in asked {
             let found = match listed_name(&name, &known) {
+                // A model may repeat a name, and each copy of an artifact takes memory.
+                Some(listed) if !loaded.insert(listed.clone()) => continue,
                 Some(listed) => context.load_artifact(&listed).await?,
                 None => None,
             };

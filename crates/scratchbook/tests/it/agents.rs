@@ -480,10 +480,19 @@ async fn what_was_written_for_an_event_that_is_never_appended_leaves_nothing() {
 
 #[tokio::test]
 async fn a_failing_callback_loses_its_own_writes_and_those_before_it_travel_with_the_failure() {
-    let agent = |failing_model: bool| {
+    let agent = |failing: &str| {
         let builder = LlmAgent::builder("agent").model(ScriptedLlm::new(["Hi."]));
-        if failing_model {
-            builder
+        match failing {
+            "after_model" => builder
+                .after_model(|context, response| async move {
+                    context.state().set("first", 1)?;
+                    Ok(response)
+                })
+                .after_model(|context, _| async move {
+                    context.state().set("second", 2)?;
+                    Err(scratchbook::Error::new(ErrorKind::PermissionDenied, "guard says no"))
+                }),
+            "before_model" => builder
                 .before_model(|context, request| async move {
                     context.state().set("first", 1)?;
                     Ok(ControlFlow::Continue(request))
@@ -491,9 +500,8 @@ async fn a_failing_callback_loses_its_own_writes_and_those_before_it_travel_with
                 .before_model(|context, _| async move {
                     context.state().set("second", 2)?;
                     Err(scratchbook::Error::new(ErrorKind::PermissionDenied, "guard says no"))
-                })
-        } else {
-            builder
+                }),
+            _ => builder
                 .before_agent(|context| async move {
                     context.state().set("first", 1)?;
                     Ok(None)
@@ -501,11 +509,11 @@ async fn a_failing_callback_loses_its_own_writes_and_those_before_it_travel_with
                 .before_agent(|context| async move {
                     context.state().set("second", 2)?;
                     Err(scratchbook::Error::new(ErrorKind::PermissionDenied, "guard says no"))
-                })
+                }),
         }
     };
-    for failing_model in [false, true] {
-        let runner = runner(agent(failing_model).build().unwrap());
+    for failing in ["before_agent", "before_model", "after_model"] {
+        let runner = runner(agent(failing).build().unwrap());
         let items: Vec<_> = runner.run("user", "s", "go").collect().await;
         assert_eq!(items.len(), 2);
         let event = items[0].as_ref().unwrap();

@@ -444,6 +444,44 @@ async fn a_failed_tool_can_no_longer_write_while_callbacks_answer_for_it() {
     assert!(events[1].actions.state_delta.is_empty());
 }
 
+/// Writes with the context of a call after the call's event was completed.
+#[derive(Debug)]
+struct Late(Arc<Mutex<Option<ToolContext>>>);
+
+#[async_trait::async_trait]
+impl Plugin for Late {
+    fn name(&self) -> &str {
+        "late"
+    }
+
+    async fn on_event(&self, _: InvocationContext, event: Event) -> Result<ControlFlow<Event, Event>> {
+        if let Some(context) = self.0.lock().unwrap().take() {
+            assert_eq!(context.state().set("late", 1).unwrap_err().kind(), ErrorKind::FailedPrecondition);
+        }
+        Ok(ControlFlow::Continue(event))
+    }
+}
+
+#[tokio::test]
+async fn a_write_that_comes_too_late_for_its_event_is_refused() {
+    let late: Arc<Mutex<Option<ToolContext>>> = Arc::default();
+    let kept = Arc::clone(&late);
+    let tool = FunctionTool::new("act", "Acts.", move |_: ToolArgs, context: ToolContext| {
+        let kept = Arc::clone(&kept);
+        async move {
+            context.state().set("in time", 1)?;
+            *kept.lock().unwrap() = Some(context);
+            Ok::<_, Error>(json!("ok"))
+        }
+    });
+    let agent = LlmAgent::builder("root").model(calls_once()).tool(tool).build().unwrap();
+    let sessions = Arc::new(InMemorySessionService::new());
+    let runner = Runner::builder("app", agent, sessions).plugin(Late(Arc::clone(&late))).auto_create_session();
+    let events: Vec<_> = runner.build().unwrap().run("u", "s", "go").try_collect().await.unwrap();
+    assert!(late.lock().unwrap().is_none(), "the plugin saw the event of the call");
+    assert_eq!(json!(events[1].actions.state_delta), json!({"in time": 1}));
+}
+
 #[tokio::test]
 async fn the_writes_of_calls_keep_their_order_if_callbacks_answer_for_one_of_them() {
     let tool = FunctionTool::new("act", "Acts.", |args: ToolArgs, context: ToolContext| async move {

@@ -14,6 +14,9 @@ use scratchbook_core::content::{Content, FunctionCall, Part};
 
 pub(super) use call::{Finish, PartialCall};
 
+/// The maximum number of calls in an answer.
+const MOST_CALLS: usize = 1_000;
+
 /// Collects an answer. Readers add what they parse. Pieces can be taken out while the answer grows, and the whole
 /// answer at its end.
 #[derive(Debug, Default)]
@@ -90,8 +93,12 @@ impl CollectedAnswer {
         self.blocks.push(Block::Thought { text: text.to_owned(), signature: signature.to_owned() });
     }
 
-    /// Starts a new function call.
+    /// Starts a new function call. An answer with too many calls ends with an error.
     pub(super) fn start_call(&mut self, call: PartialCall) {
+        if self.calls().count() >= MOST_CALLS {
+            let message = format!("the answer has more than {MOST_CALLS} calls");
+            return self.fail(Some("MALFORMED_FUNCTION_CALL"), Some(&message));
+        }
         self.blocks.push(Block::Call(call));
     }
 

@@ -78,6 +78,9 @@ fn content(content: &Value, answer: &mut CollectedAnswer) {
 
 /// Reads a call, or a fragment of a call.
 fn tool_call(piece: &Value, answer: &mut CollectedAnswer) {
+    if answer.is_closed() {
+        return;
+    }
     let id = piece["id"].as_str().unwrap_or_default();
     let function = &piece["function"];
     let name = function["name"].as_str().unwrap_or_default();
@@ -86,6 +89,9 @@ fn tool_call(piece: &Value, answer: &mut CollectedAnswer) {
     let found = answer.calls().position(|call| goes_on(call, index, id, name));
     if found.is_none() {
         answer.start_call(PartialCall { index, ..PartialCall::default() });
+        if answer.is_closed() {
+            return;
+        }
     }
     let Some(call) = answer.calls().nth(found.unwrap_or(0)) else {
         return;
