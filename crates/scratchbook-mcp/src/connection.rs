@@ -141,16 +141,19 @@ impl McpConnection {
         Ok(tools)
     }
 
-    /// Returns the session. Opens it first if it is not open.
+    /// Returns the session. Opens it first if it is not open. The time limit includes the wait for another run that
+    /// opens it.
     async fn session(&self) -> Result<Arc<McpSession>> {
-        let mut current = self.session.lock().await;
-        if let Some(session) = current.as_ref().filter(|session| session.is_open()) {
-            return Ok(Arc::clone(session));
-        }
-        *current = None;
         let time = self.params.timeout();
-        let opened = timeout(time, self.open()).await.unwrap_or_else(|_| Err(self.late("to connect", time)))?;
-        Ok(Arc::clone(current.insert(Arc::new(opened))))
+        let opening = async {
+            let mut current = self.session.lock().await;
+            if let Some(session) = current.as_ref().filter(|session| session.is_open()) {
+                return Ok::<_, Error>(Arc::clone(session));
+            }
+            *current = None;
+            Ok(Arc::clone(current.insert(Arc::new(self.open().await?))))
+        };
+        timeout(time, opening).await.unwrap_or_else(|_| Err(self.late("to connect", time)))
     }
 
     async fn open(&self) -> Result<McpSession> {
@@ -177,7 +180,8 @@ impl McpConnection {
         Ok(McpSession { service, process: Mutex::new(process), is_exceeded })
     }
 
-    /// Awaits a request up to a time limit. If the session is broken, it is dropped.
+    /// Awaits a request up to a time limit. If the session is broken, or the server does not answer in time, the session
+    /// is dropped, and the next call opens another.
     async fn answered<T>(
         &self,
         session: &Arc<McpSession>,
@@ -186,21 +190,29 @@ impl McpConnection {
     ) -> Result<T> {
         let error = match timeout(time, request).await {
             Ok(Ok(answer)) => return Ok(answer),
-            Err(_) => return Err(self.late("to answer", time)),
+            Err(_) => {
+                self.forget(session).await;
+                return Err(self.late("to answer", time));
+            }
             Ok(Err(error)) => error,
         };
         if let ServiceError::McpError(data) = &error {
             let message = self.shown(&data.message);
             return Err(Error::new(ErrorKind::FailedPrecondition, format!("MCP tool execution failed: {message}")));
         }
-        let mut current = self.session.lock().await;
-        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
-            *current = None;
-        }
+        self.forget(session).await;
         Err(match session.is_exceeded.load(Ordering::Relaxed) {
             true => self.too_long(),
             false => self.unavailable(&format!("did not answer: {}", self.shown(&error))),
         })
+    }
+
+    /// Drops a session, unless another one has taken its place. Calls that are under way on it may still end.
+    async fn forget(&self, session: &Arc<McpSession>) {
+        let mut current = self.session.lock().await;
+        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
+            *current = None;
+        }
     }
 
     fn unavailable(&self, what: &str) -> Error {
