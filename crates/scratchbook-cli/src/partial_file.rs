@@ -1,7 +1,11 @@
 //! Removes files that were not completed, and makes the names of completed files durable.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::Path;
+
+/// The length of a UUID as text.
+const UUID_LENGTH: usize = 36;
 
 /// A file that is removed on drop, such as after Ctrl-C, unless [`keep`](Self::keep) was called.
 #[derive(Debug)]
@@ -39,12 +43,19 @@ impl Drop for PartialFile<'_> {
             let mut begin = file.file_name().unwrap_or_default().to_owned();
             begin.push("-partial-");
             for entry in fs::read_dir(folder_of(file)).into_iter().flatten().flatten() {
-                if entry.file_name().as_encoded_bytes().starts_with(begin.as_encoded_bytes()) {
+                if is_partial(&entry.file_name(), &begin) {
                     let _ = fs::remove_file(entry.path());
                 }
             }
         }
     }
+}
+
+/// Whether a name is this beginning and a UUID, or that of its journal.
+fn is_partial(name: &OsStr, begin: &OsStr) -> bool {
+    let Some(rest) = name.as_encoded_bytes().strip_prefix(begin.as_encoded_bytes()) else { return false };
+    let id = rest.strip_suffix(b"-journal").unwrap_or(rest);
+    id.len() == UUID_LENGTH && id.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-')
 }
 
 fn folder_of(file: &Path) -> &Path {
@@ -60,12 +71,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("copy.db");
         let guard = PartialFile::new(&file);
-        for name in ["copy.db", "copy.db-partial-1", "copy.db-partial-1-journal", "other.db", "copy.db2"] {
+        let partial = "copy.db-partial-01890dd5-ea3f-7746-8f5e-a1b2c3d4e5f6";
+        let journal = format!("{partial}-journal");
+        for name in ["copy.db", partial, &journal, "copy.db-partial-mine", "copy.db2"] {
             fs::write(folder.path().join(name), "x").unwrap();
         }
         drop(guard);
         let mut left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();
-        assert_eq!(left, ["copy.db2", "other.db"]);
+        assert_eq!(left, ["copy.db-partial-mine", "copy.db2"]);
     }
 }

@@ -75,7 +75,6 @@ impl McpConnection {
         match self.list_once().await {
             Err(error) if error.is_retryable() => {
                 // The server may have been restarted. It then does not know the session and gives no answer.
-                *self.session.lock().await = None;
                 self.list_once().await
             }
             listed => listed,

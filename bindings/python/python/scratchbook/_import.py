@@ -14,14 +14,7 @@ from typing import Any
 
 from . import _url
 from ._appends import with_own_id
-from ._errors import (
-    CLASSES,
-    AlreadyExistsError,
-    InvalidArgumentError,
-    PayloadTooLargeError,
-    ResourceExhaustedError,
-    ScratchbookError,
-)
+from ._errors import CLASSES, AlreadyExistsError, InvalidArgumentError, PayloadTooLargeError, ScratchbookError
 from ._json import dumps
 from ._scratchbook import REMOVED, Store, waits
 from .results import Imported
@@ -102,9 +95,9 @@ async def _records(source: Any, app_name: str | None) -> AsyncGenerator[dict[str
             await reader.wait()
 
 
-# Errors about a single session or key, which is then left out. After any other error, such as that of a database that
-# cannot be reached, the import ends. It can be repeated.
-_OF_ONE = (AlreadyExistsError, InvalidArgumentError, PayloadTooLargeError, ResourceExhaustedError)
+# Errors about a single session or key, which is then left out. After any other error, such as that of a full disk or of a
+# database that cannot be reached, the import ends. It can be repeated.
+_OF_ONE = (AlreadyExistsError, InvalidArgumentError, PayloadTooLargeError)
 
 
 async def _session(core: Store, record: dict[str, Any], done: Imported, limits: str) -> None:

@@ -153,7 +153,8 @@ pub(super) async fn update(
     };
     let appended = scope.app_state.store.sessions.append(&scope.key, event, AppendOptions::default()).await;
     appended.map_err(|error| unfinished(error, key.as_ref()))?;
-    written(&scope.app_state, &scope.key, &scope.caller).await?.ok_or_else(AdkError::no_session)
+    let unread = |error: Error| error.context("the change was stored, and reading the session failed").not_retryable();
+    written(&scope.app_state, &scope.key, &scope.caller).await.map_err(unread)?.ok_or_else(AdkError::no_session)
 }
 
 /// Deletes a session. Succeeds if the session does not exist.

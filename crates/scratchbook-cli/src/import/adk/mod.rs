@@ -145,7 +145,8 @@ async fn begin(
 
 /// Returns whether an error concerns a single row. The import then continues.
 fn is_about_the_row(why: &Error) -> bool {
-    matches!(why.kind(), ErrorKind::InvalidArgument | ErrorKind::AlreadyExists | ErrorKind::PayloadTooLarge)
+    let is_limit = why.kind() == ErrorKind::ResourceExhausted && !why.is_for_operator();
+    is_limit || matches!(why.kind(), ErrorKind::InvalidArgument | ErrorKind::AlreadyExists | ErrorKind::PayloadTooLarge)
 }
 
 /// Finds changes in the source database.

@@ -95,6 +95,9 @@ impl CollectedAnswer {
 
     /// Starts a new function call. An answer with too many calls ends with an error.
     pub(super) fn start_call(&mut self, call: PartialCall) {
+        if self.ended {
+            return;
+        }
         if self.calls().count() >= MOST_CALLS {
             let message = format!("the answer has more than {MOST_CALLS} calls");
             return self.fail(Some("MALFORMED_FUNCTION_CALL"), Some(&message));
