@@ -29,6 +29,13 @@ pub(crate) struct MachineMoment {
     pub(crate) quiet: bool,
 }
 
+impl MachineMoment {
+    /// Whether this is no moment that was measured: a flush takes time.
+    pub(crate) fn is_missing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// The machine and the build that were measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Machine {

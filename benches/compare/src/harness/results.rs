@@ -45,6 +45,8 @@ pub(crate) struct ResultRow {
     pub(crate) size: u64,
     pub(crate) tasks: usize,
     pub(crate) round: usize,
+    /// In a published file, a row lacks the moment if it is that of the row before.
+    #[serde(default, skip_serializing_if = "MachineMoment::is_missing")]
     pub(crate) at: MachineMoment,
     pub(crate) answer: RunnerAnswer,
 }
@@ -87,7 +89,14 @@ impl Results {
     /// Reads lines. A line that is cut off is left out, so that its measurement is made again.
     fn of(text: &str) -> Self {
         let mut results = Self { file: None, lines: Vec::new(), measured: HashSet::new(), unsupported: HashSet::new() };
-        text.lines().filter_map(|line| serde_json::from_str(line).ok()).for_each(|line| results.add(line));
+        let mut last = MachineMoment::default();
+        for mut line in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
+            if let ResultLine::Row(row) = &mut line {
+                row.at = if row.at.is_missing() { last } else { row.at };
+                last = row.at;
+            }
+            results.add(line);
+        }
         results
     }
 
@@ -135,14 +144,21 @@ impl Results {
         self.lines.iter().any(|line| matches!(line, ResultLine::System(known) if known == hello))
     }
 
-    /// Returns the text of all lines. Failures of cells that were measured later are left out.
+    /// Returns the text of all lines. Failures of cells that were measured later are left out, and moments of the machine
+    /// that are those of the row before.
     pub(crate) fn shortened(&self) -> Result<String> {
-        let mut text = String::new();
+        let (mut text, mut last) = (String::new(), MachineMoment::default());
         for line in &self.lines {
-            if matches!(line, ResultLine::Row(row) if self.is_overtaken(row)) {
-                continue;
+            let mut line = line.clone();
+            if let ResultLine::Row(row) = &mut line {
+                if self.is_overtaken(row) {
+                    continue;
+                }
+                let at = std::mem::take(&mut row.at);
+                row.at = if at == last { MachineMoment::default() } else { at };
+                last = at;
             }
-            text.push_str(&serde_json::to_string(line).map_err(|error| format!("a result: {error}"))?);
+            text.push_str(&serde_json::to_string(&line).map_err(|error| format!("a result: {error}"))?);
             text.push('\n');
         }
         Ok(text)
@@ -220,5 +236,18 @@ mod tests {
             results.append(line).unwrap();
         }
         assert_eq!(results.shortened().unwrap().lines().count(), 2);
+    }
+
+    #[test]
+    fn a_published_moment_is_written_once_and_read_for_each_row() {
+        let moments = [94.0, 94.0, 101.5, 94.0].map(|flush_us| MachineMoment { flush_us, ..MachineMoment::default() });
+        let mut results = Results::of("");
+        for (round, at) in (1..).zip(moments) {
+            let ResultLine::Row(row) = row(round, measured()) else { continue };
+            results.append(ResultLine::Row(ResultRow { at, ..row })).unwrap();
+        }
+        let text = results.shortened().unwrap();
+        assert_eq!(text.matches("flush_us").count(), 3);
+        assert_eq!(Results::of(&text).lines(), results.lines());
     }
 }
