@@ -95,8 +95,8 @@ async def _records(source: Any, app_name: str | None) -> AsyncGenerator[dict[str
             await reader.wait()
 
 
-# Errors about a single session or key, which is then left out. After any other error, such as that of a full disk or of a
-# database that cannot be reached, the import ends. It can be repeated.
+# Errors about a single session or key, which is then left out. After any other error, such as that of a full disk or of
+# a database that cannot be reached, the import ends. It can be repeated.
 _OF_ONE = (AlreadyExistsError, InvalidArgumentError, PayloadTooLargeError)
 
 
