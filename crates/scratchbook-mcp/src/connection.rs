@@ -1,9 +1,9 @@
 //! The connection to a server: opened when it is needed, shared by all calls, and opened again after it broke.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rmcp::model::{
@@ -11,14 +11,15 @@ use rmcp::model::{
     Tool,
 };
 use rmcp::service::{RoleClient, RunningService, ServiceError, serve_client};
-use rmcp::transport::async_rw::AsyncRwTransport;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
+use crate::failure;
 use crate::http;
+use crate::inbound::{Inbound, InboundFault};
 use crate::limits::McpLimits;
-use crate::lines::BoundedLines;
+use crate::lines;
 use crate::params::McpConnectionParams;
 use crate::process::McpProcess;
 use crate::secrets::ConnectionSecrets;
@@ -26,6 +27,9 @@ use scratchbook_core::error::{Error, ErrorKind, Result};
 
 /// The maximum bytes of a server's message that an error repeats.
 const SHOWN: usize = 1000;
+
+/// How many pages a list may have at least, whatever the limit on tools: a page may be empty.
+const PAGES: usize = 100;
 
 /// Returns the size of a tool's description as JSON text.
 pub(crate) fn bytes_of(tool: &Tool) -> usize {
@@ -47,8 +51,7 @@ pub(crate) struct McpConnection {
 struct McpSession {
     service: RunningService<RoleClient, ClientConfig>,
     process: Mutex<Option<McpProcess>>,
-    /// Whether the server has sent a message that is too long, which ends the session.
-    is_exceeded: Arc<AtomicBool>,
+    inbound: Arc<Inbound>,
 }
 
 impl McpConnection {
@@ -113,20 +116,31 @@ impl McpConnection {
         let session = self.session().await?;
         let most = self.limits.tools.saturating_mul(self.limits.tool_bytes).max(self.limits.message_bytes);
         let listing = async {
-            let (mut tools, mut bytes) = (Vec::new(), 0_usize);
-            let mut cursor = None;
-            // Each page except the last one has a tool, so the limit also bounds the number of pages.
+            let mut tools: Vec<Tool> = Vec::new();
+            let mut bytes = 0_usize;
+            let mut cursor: Option<String> = None;
+            let mut cursors = HashSet::new();
             loop {
-                let page = PaginatedRequestParams::default().with_cursor(cursor);
+                let page = PaginatedRequestParams::default().with_cursor(cursor.clone());
                 let page = session.service.peer().list_tools(Some(page)).await?;
-                let is_empty = page.tools.is_empty();
                 bytes = page.tools.iter().map(bytes_of).fold(bytes, usize::saturating_add);
-                tools.extend(page.tools);
+                // A server that ignores the cursor sends its first page again.
+                let earlier = tools.len();
+                let is_new = |tool: &Tool| !tools[..earlier].contains(tool);
+                let new: Vec<_> = page.tools.into_iter().filter(is_new).collect();
+                tools.extend(new);
                 cursor = page.next_cursor;
-                if cursor.is_none() || is_empty || tools.len() > self.limits.tools || bytes > most {
-                    return Ok::<_, ServiceError>((tools, bytes));
+                let Some(next) = &cursor else { break };
+                bytes = bytes.saturating_add(next.len());
+                // A cursor is opaque, and may be empty. One that comes again would never end.
+                if !cursors.insert(next.clone()) || tools.len() > self.limits.tools || bytes > most {
+                    break;
+                }
+                if cursors.len() > self.limits.tools.max(PAGES) {
+                    return Ok((tools, usize::MAX));
                 }
             }
+            Ok::<_, ServiceError>((tools, bytes))
         };
         let (tools, bytes) = self.answered(&session, self.params.timeout(), listing).await?;
         if tools.len() > self.limits.tools {
@@ -134,7 +148,8 @@ impl McpConnection {
             return Err(Error::new(ErrorKind::ResourceExhausted, message).not_retryable());
         }
         if bytes > most {
-            let message = format!("{} lists tools of more than {most} bytes together", self.name());
+            let message =
+                format!("{} lists tools of more than {most} bytes together, or on too many pages", self.name());
             return Err(Error::new(ErrorKind::ResourceExhausted, message).not_retryable());
         }
         Ok(tools)
@@ -156,7 +171,7 @@ impl McpConnection {
     }
 
     async fn open(&self) -> Result<McpSession> {
-        let is_exceeded = Arc::new(AtomicBool::new(false));
+        let inbound = Arc::new(Inbound::new(self.limits));
         let client = ClientConfig::new(
             ClientCapabilities::default(),
             Implementation::new("scratchbook", env!("CARGO_PKG_VERSION")),
@@ -164,19 +179,18 @@ impl McpConnection {
         let (served, process) = match &self.params {
             McpConnectionParams::Stdio(params) => {
                 let (process, output, input) = McpProcess::start(params)?;
-                let output = BoundedLines::new(output, self.limits.message_bytes, Arc::clone(&is_exceeded));
-                let transport = AsyncRwTransport::new_client(output, input);
+                let transport = (lines::write(input), lines::read(output, Arc::clone(&inbound)));
                 (serve_client(client, transport).await, Some(process))
             }
             McpConnectionParams::StreamableHttp(params) => {
-                (serve_client(client, http::transport(params, self.limits)?).await, None)
+                (serve_client(client, http::transport(params, Arc::clone(&inbound))?).await, None)
             }
         };
-        let service = served.map_err(|error| match is_exceeded.load(Ordering::Relaxed) {
-            true => self.too_long(),
-            false => self.unavailable(&format!("cannot be connected to: {}", self.shown(&error))),
+        let service = served.map_err(|error| match inbound.fault() {
+            Some(fault) => self.exceeded(fault),
+            None => self.unavailable(&format!("cannot be connected to: {}", self.shown(&failure::of_start(&error)))),
         })?;
-        Ok(McpSession { service, process: Mutex::new(process), is_exceeded })
+        Ok(McpSession { service, process: Mutex::new(process), inbound })
     }
 
     /// Awaits a request up to a time limit. If the session is broken, or the server does not answer in time, the session
@@ -187,7 +201,14 @@ impl McpConnection {
         time: Duration,
         request: impl Future<Output = std::result::Result<T, ServiceError>>,
     ) -> Result<T> {
-        let error = match timeout(time, request).await {
+        let outcome = tokio::select! {
+            outcome = timeout(time, request) => outcome,
+            Some(fault) = session.inbound.exceeded() => {
+                self.forget(session).await;
+                return Err(self.exceeded(fault));
+            }
+        };
+        let error = match outcome {
             Ok(Ok(answer)) => return Ok(answer),
             Err(_) => {
                 self.forget(session).await;
@@ -200,9 +221,9 @@ impl McpConnection {
             return Err(Error::new(ErrorKind::FailedPrecondition, format!("MCP tool execution failed: {message}")));
         }
         self.forget(session).await;
-        Err(match session.is_exceeded.load(Ordering::Relaxed) {
-            true => self.too_long(),
-            false => self.unavailable(&format!("did not answer: {}", self.shown(&error))),
+        Err(match session.inbound.fault() {
+            Some(fault) => self.exceeded(fault),
+            None => self.unavailable(&format!("did not answer: {}", self.shown(&failure::of_request(&error)))),
         })
     }
 
@@ -223,10 +244,15 @@ impl McpConnection {
         Error::new(ErrorKind::Unavailable, message)
     }
 
-    fn too_long(&self) -> Error {
-        let limit = self.limits.message_bytes;
-        let message = format!("{} sent a message of more than {limit} bytes, McpLimits::message_bytes", self.name());
-        Error::new(ErrorKind::ResourceExhausted, message).not_retryable()
+    fn exceeded(&self, fault: InboundFault) -> Error {
+        let McpLimits { message_bytes, notification_bytes, .. } = self.limits;
+        let what = match fault {
+            InboundFault::Message => format!("a message of more than {message_bytes} bytes, McpLimits::message_bytes"),
+            InboundFault::Notifications => format!(
+                "more than {notification_bytes} bytes without an answer to a request, McpLimits::notification_bytes"
+            ),
+        };
+        Error::new(ErrorKind::ResourceExhausted, format!("{} sent {what}", self.name())).not_retryable()
     }
 
     /// Returns the server's name for messages, without arguments, variables or headers.
@@ -252,7 +278,7 @@ impl McpConnection {
 
 impl McpSession {
     fn is_open(&self) -> bool {
-        !self.service.is_closed() && !self.service.peer().is_transport_closed()
+        !self.service.is_closed() && !self.service.peer().is_transport_closed() && self.inbound.fault().is_none()
     }
 }
 

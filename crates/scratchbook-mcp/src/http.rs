@@ -1,4 +1,4 @@
-//! The HTTP client for a server with an address.
+//! The connection to a server with an address: TLS, headers, and what of the address is shown.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,19 +10,18 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
 
-use crate::limits::McpLimits;
+use crate::client::McpHttpClient;
+use crate::inbound::Inbound;
 use crate::params::StreamableHttpConnectionParams;
 use scratchbook_core::error::{Error, Result};
 
 /// Returns the transport to a server. Nothing is sent yet.
 pub(crate) fn transport(
     params: &StreamableHttpConnectionParams,
-    limits: McpLimits,
-) -> Result<StreamableHttpClientTransport<reqwest::Client>> {
-    let client = client(params)?;
-    let mut config = StreamableHttpClientTransportConfig::with_uri(params.url.as_str());
-    config.max_sse_event_size = limits.message_bytes;
-    config.max_json_response_size = limits.message_bytes;
+    inbound: Arc<Inbound>,
+) -> Result<StreamableHttpClientTransport<McpHttpClient>> {
+    let client = McpHttpClient { http: client(params)?, inbound };
+    let config = StreamableHttpClientTransportConfig::with_uri(params.url.as_str());
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 

@@ -22,11 +22,14 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod client;
 #[cfg(feature = "config")]
 mod config;
 mod connection;
+mod failure;
 mod fence;
 mod http;
+mod inbound;
 mod limits;
 mod lines;
 mod params;

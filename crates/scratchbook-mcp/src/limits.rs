@@ -13,6 +13,9 @@
 pub struct McpLimits {
     /// The maximum bytes of one message; 4 MiB by default.
     pub message_bytes: usize,
+    /// The maximum bytes of notifications, and of requests of its own, that a server sends before it answers a request;
+    /// 16 MiB by default. Then the session ends, and the next call opens another.
+    pub notification_bytes: usize,
     /// The maximum bytes of the answer to a call, as JSON; 1 MiB by default. The answer becomes part of the
     /// conversation, which is stored and sent to the model.
     pub answer_bytes: usize,
@@ -24,6 +27,12 @@ pub struct McpLimits {
 
 impl Default for McpLimits {
     fn default() -> Self {
-        Self { message_bytes: 4 << 20, answer_bytes: 1 << 20, tools: 256, tool_bytes: 64 << 10 }
+        Self {
+            message_bytes: 4 << 20,
+            notification_bytes: 16 << 20,
+            answer_bytes: 1 << 20,
+            tools: 256,
+            tool_bytes: 64 << 10,
+        }
     }
 }

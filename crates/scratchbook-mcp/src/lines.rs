@@ -1,73 +1,51 @@
-//! Reads a server's messages, one on each line, and stops at a line that is too long.
+//! The messages of a process, one on each line.
 
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, ReadBuf};
+use futures_util::{Sink, Stream, sink, stream};
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 
-/// A reader that fails at a line that is longer than the limit.
-#[derive(Debug)]
-pub(crate) struct BoundedLines<R> {
-    inner: R,
-    limit: usize,
-    /// The bytes of the current line that have been read.
-    length: usize,
-    is_exceeded: Arc<AtomicBool>,
-}
+use crate::inbound::Inbound;
 
-impl<R> BoundedLines<R> {
-    /// `is_exceeded` is set when the limit is exceeded.
-    pub(crate) fn new(inner: R, limit: usize, is_exceeded: Arc<AtomicBool>) -> Self {
-        Self { inner, limit, length: 0, is_exceeded }
-    }
-}
-
-impl<R: AsyncRead + Unpin> AsyncRead for BoundedLines<R> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.inner).poll_read(context, buffer))?;
-        for piece in buffer.filled()[before..].split_inclusive(|byte| *byte == b'\n') {
-            self.length += piece.len();
-            if self.length > self.limit {
-                self.is_exceeded.store(true, Ordering::Relaxed);
-                // A reader that fails has read nothing.
-                buffer.set_filled(before);
-                return Poll::Ready(Err(io::Error::other("a message is too long")));
+/// Reads messages. Ends when the server ends or exceeds a limit.
+pub(crate) fn read(
+    output: impl AsyncRead + Send + Unpin + 'static,
+    inbound: Arc<Inbound>,
+) -> impl Stream<Item = ServerJsonRpcMessage> + Send + Unpin + 'static {
+    Box::pin(stream::unfold((BufReader::new(output), inbound), async |(mut output, inbound)| {
+        loop {
+            let mut line = Vec::new();
+            while !line.ends_with(b"\n") {
+                let piece = output.fill_buf().await.ok().filter(|piece| !piece.is_empty())?;
+                let length = piece.iter().position(|byte| *byte == b'\n').map_or(piece.len(), |end| end + 1);
+                line.extend_from_slice(&piece[..length]);
+                output.consume(length);
+                if !inbound.count(length, line.len()) {
+                    return None;
+                }
             }
-            if piece.ends_with(b"\n") {
-                self.length = 0;
+            // What is no message, such as a line of a log, is skipped.
+            let Ok(text) = String::from_utf8(line) else { continue };
+            let text = inbound.readable(text);
+            match serde_json::from_str(&text) {
+                Ok(message) => return Some((message, (output, inbound))),
+                Err(_) => tracing::debug!("a line of an MCP server is skipped, because it is no message"),
             }
         }
-        Poll::Ready(Ok(()))
-    }
+    }))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tokio::io::AsyncReadExt;
-
-    async fn read(text: &[u8], limit: usize) -> (io::Result<usize>, bool) {
-        let is_exceeded = Arc::new(AtomicBool::new(false));
-        let mut lines = BoundedLines::new(text, limit, Arc::clone(&is_exceeded));
-        let read = lines.read_to_end(&mut Vec::new()).await;
-        (read, is_exceeded.load(Ordering::Relaxed))
-    }
-
-    #[tokio::test]
-    async fn many_short_lines_are_read_and_a_long_one_is_refused() {
-        let (all, exceeded) = read(b"12345\n12345\n12345\n", 6).await;
-        assert_eq!((all.unwrap(), exceeded), (18, false));
-        let (all, exceeded) = read(b"12345\n123456\n", 6).await;
-        assert!(all.is_err() && exceeded);
-        let (all, exceeded) = read(&[b'x'; 100], 99).await;
-        assert!(all.is_err() && exceeded);
-    }
+/// Writes messages.
+pub(crate) fn write(
+    input: impl AsyncWrite + Send + Unpin + 'static,
+) -> impl Sink<ClientJsonRpcMessage, Error = io::Error> + Send + Unpin + 'static {
+    Box::pin(sink::unfold(input, async |mut input, message| {
+        let mut line = serde_json::to_vec(&message)?;
+        line.push(b'\n');
+        input.write_all(&line).await?;
+        input.flush().await?;
+        Ok(input)
+    }))
 }

@@ -1,5 +1,6 @@
 //! Tests servers that misbehave: the limits on what they send, and the errors about them.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -12,20 +13,21 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::run::calls;
 
 /// Starts a server that answers each request with the function's result. The function receives each request with its
-/// `headers`, by names in lower case.
-async fn serve(answer: fn(&Value) -> Value) -> String {
+/// `headers`, by names in lower case. A result with a `body` is sent as it is, with its `status` and `type`.
+pub(crate) async fn serve(answer: impl Fn(&Value) -> Value + Send + Sync + 'static) -> String {
+    let answer = Arc::new(answer);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp?key=secret-in-the-address", listener.local_addr().unwrap());
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(handle(stream, answer));
+            tokio::spawn(handle(stream, Arc::clone(&answer)));
         }
     });
     url
 }
 
 /// Answers the requests of a connection. Each request has one JSON body.
-async fn handle(stream: TcpStream, answer: fn(&Value) -> Value) -> std::io::Result<()> {
+async fn handle(stream: TcpStream, answer: Arc<impl Fn(&Value) -> Value>) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
     loop {
         let mut headers = Map::new();
@@ -46,24 +48,24 @@ async fn handle(stream: TcpStream, answer: fn(&Value) -> Value) -> std::io::Resu
         stream.read_exact(&mut body).await?;
         let mut request: Value = serde_json::from_slice(&body).unwrap_or_else(|_| json!({}));
         request["headers"] = headers.into();
-        let (status, body) = match request.get("id") {
-            None => ("202 Accepted", String::new()),
-            Some(id) => {
-                let mut answer = answer(&request);
-                answer["jsonrpc"] = "2.0".into();
-                answer["id"] = id.clone();
-                ("200 OK", answer.to_string())
-            }
+        let mut answer = match request.get("id") {
+            None => json!({"status": "202 Accepted", "body": ""}),
+            Some(_) => answer(&request),
         };
-        let head =
-            format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
-        stream.write_all(head.as_bytes()).await?;
-        stream.write_all(body.as_bytes()).await?;
+        if answer.get("body").is_none() {
+            answer["jsonrpc"] = "2.0".into();
+            answer["id"] = request["id"].clone();
+            answer = json!({"body": answer.to_string()});
+        }
+        let text = |name: &str, default: &str| answer[name].as_str().unwrap_or(default).to_owned();
+        let (status, media, body) = (text("status", "200 OK"), text("type", "application/json"), text("body", ""));
+        let head = format!("HTTP/1.1 {status}\r\ncontent-type: {media}\r\ncontent-length: {}\r\n\r\n", body.len());
+        stream.write_all((head + &body).as_bytes()).await?;
     }
 }
 
 /// Returns the answer to the greeting, and the answers of another function to later requests.
-fn after_greeting(request: &Value, then: impl Fn(&str) -> Value) -> Value {
+pub(crate) fn after_greeting(request: &Value, then: impl Fn(&str) -> Value) -> Value {
     match request["method"].as_str().unwrap_or_default() {
         "initialize" => json!({"result": {
             "protocolVersion": "2025-06-18",
@@ -74,37 +76,19 @@ fn after_greeting(request: &Value, then: impl Fn(&str) -> Value) -> Value {
     }
 }
 
-fn tool(name: &str) -> Value {
+pub(crate) fn tool(name: &str) -> Value {
     json!({"name": name, "inputSchema": {"type": "object"}})
 }
 
-async fn failure(url: &str) -> Error {
+pub(crate) async fn failure(url: &str) -> Error {
     let params = StreamableHttpConnectionParams::new(url)
         .with_header("Authorization", "Bearer secret-in-a-header")
-        .with_timeout(Duration::from_secs(5));
+        .with_timeout(Duration::from_secs(30));
     let tools = McpToolset::builder(params).limits(McpLimits { tools: 10, ..McpLimits::default() }).build().unwrap();
     let error = calls(&tools, &[]).await.err().unwrap();
     let said = format!("{error} {error:?} {tools:?}");
     assert!(!said.contains("secret-in"), "{said}");
     error
-}
-
-#[tokio::test]
-async fn pages_of_tools_without_end_are_read_up_to_the_limit() {
-    let url = serve(|request| {
-        after_greeting(request, |_| json!({"result": {"tools": [tool("one"), tool("two")], "nextCursor": "more"}}))
-    });
-    let error = failure(&url.await).await;
-    assert_eq!(error.kind(), ErrorKind::ResourceExhausted, "{error}");
-    assert!(error.to_string().contains("more than 10 tools"), "{error}");
-}
-
-#[tokio::test]
-async fn empty_pages_end_the_list() {
-    let url =
-        serve(|request| after_greeting(request, |_| json!({"result": {"tools": [], "nextCursor": "more"}}))).await;
-    let tools = McpToolset::new(StreamableHttpConnectionParams::new(&url)).unwrap();
-    assert_eq!(calls(&tools, &[]).await.unwrap().requests[0].tools, []);
 }
 
 #[tokio::test]

@@ -8,4 +8,5 @@ mod config;
 mod google_adk;
 mod hostile;
 mod mcp_everything;
+mod quirks;
 mod run;
