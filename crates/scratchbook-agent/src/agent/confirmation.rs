@@ -44,9 +44,9 @@ pub(super) async fn check(
                 "Please approve or reject the tool call {name}() by responding with a FunctionResponse with an expected \
                  ToolConfirmation payload."
             );
-            context.request_confirmation(hint, None);
+            context.request_confirmation(hint, None)?;
             // The model has no result to summarize yet.
-            context.skip_summarization();
+            context.skip_summarization()?;
             NEEDED
         }
     };

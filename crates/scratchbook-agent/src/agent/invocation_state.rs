@@ -200,16 +200,22 @@ impl InvocationState {
             changes.push((key.to_owned(), inner.after(layer, key, change)?));
         }
         let mut stamp = inner.writes;
-        let Some(layer) = inner.layer(layer).filter(|layer| !layer.is_sealed) else {
-            let message = "the event of this context is done; write within the callback or tool it was given to";
-            return Err(Error::new(ErrorKind::FailedPrecondition, message));
-        };
+        let layer = inner.open_layer(layer)?;
         for (key, change) in changes {
             stamp += 1;
             layer.changes.insert(key, PendingChange { change, stamp, is_outdated: false });
         }
         inner.writes = stamp;
         Ok(())
+    }
+
+    /// Refuses actions for a layer that takes no more changes.
+    ///
+    /// # Errors
+    ///
+    /// `FailedPrecondition`, as for [`write`](Self::write).
+    pub(crate) fn check_open(&self, layer: LayerId) -> Result<()> {
+        self.lock().open_layer(layer).map(|_| ())
     }
 
     /// Returns the delta as a piece of a streamed answer shows it: operations are replaced by their results on the
@@ -265,6 +271,12 @@ impl InvocationState {
 impl StateLayers {
     fn layer(&mut self, id: LayerId) -> Option<&mut Layer> {
         self.layers.iter_mut().find(|layer| layer.id == id)
+    }
+
+    fn open_layer(&mut self, id: LayerId) -> Result<&mut Layer> {
+        let message = "the event of this context is done; write within the callback or tool it was given to";
+        let layer = self.layer(id).filter(|layer| !layer.is_sealed);
+        layer.ok_or_else(|| Error::new(ErrorKind::FailedPrecondition, message))
     }
 
     /// Marks the pending changes to these keys as outdated, because a newer value has been committed.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::context::InvocationContext;
-use super::invocation_state::{LayerId, Visibility};
+use super::invocation_state::{InvocationState, LayerId, Visibility};
 use scratchbook_core::error::Result;
 use scratchbook_core::event::{Event, EventActions};
 
@@ -32,6 +32,19 @@ pub(crate) struct EventLayer {
 impl EventLayer {
     pub(crate) fn actions(&self) -> MutexGuard<'_, EventActions> {
         self.actions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the actions.
+    ///
+    /// # Errors
+    ///
+    /// `FailedPrecondition` if the layer's event is complete, committed or dropped, or if its call has failed.
+    pub(crate) fn change(&self, state: &InvocationState, change: impl FnOnce(&mut EventActions)) -> Result<()> {
+        // `PendingEvent::finish` seals the layer while it holds this lock, so that no change falls between.
+        let mut actions = self.actions();
+        state.check_open(self.id)?;
+        change(&mut actions);
+        Ok(())
     }
 }
 
@@ -87,8 +100,10 @@ impl PendingEvent {
         let mut actions = EventActions::default();
         let (state, is_piece) = (self.context.invocation_state(), event.is_partial());
         for layer in self.layers().iter() {
-            let mut added = layer.actions().clone();
+            let own = layer.actions();
+            let mut added = own.clone();
             added.state_delta = if is_piece { state.delta(layer.id)? } else { state.sealed_delta(layer.id)? };
+            drop(own);
             merge_actions(&mut actions, added)?;
         }
         merge_actions(&mut actions, event.actions)?;

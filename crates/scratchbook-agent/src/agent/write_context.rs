@@ -47,7 +47,8 @@ impl CallbackContext {
     ///
     /// # Errors
     ///
-    /// `FailedPrecondition` if the runner has no artifact service; and as for
+    /// `FailedPrecondition` if the runner has no artifact service, or if the event of this context is done already. If
+    /// the event ends while the artifact is saved, the artifact stays. Otherwise as for
     /// [`save_artifact`](scratchbook_core::artifact::ArtifactService::save_artifact) of the service.
     pub async fn save_artifact(&self, filename: &str, artifact: Part) -> Result<u64> {
         self.save_artifact_with_metadata(filename, artifact, Map::new()).await
@@ -78,9 +79,11 @@ impl CallbackContext {
         custom_metadata: Map<String, Value>,
     ) -> Result<u64> {
         let invocation = self.invocation();
+        invocation.invocation_state().check_open(self.layer.id)?;
         let version =
             invocation.artifacts()?.save_artifact(self.session_key(), filename, artifact, custom_metadata).await?;
-        note_version(&mut self.layer.actions().artifact_delta, filename.to_owned(), version);
+        let noted = self.change(|actions| note_version(&mut actions.artifact_delta, filename.to_owned(), version));
+        noted.map_err(|error| error.context(format!("version {version} of '{filename}' was saved")).not_retryable())?;
         Ok(version)
     }
 
@@ -134,16 +137,24 @@ impl CallbackContext {
     }
 
     /// Ends the loop that runs the agent, after this iteration.
-    pub fn escalate(&self) {
-        self.layer.actions().escalate = Some(true);
+    ///
+    /// # Errors
+    ///
+    /// `FailedPrecondition` if the event of this context is done already.
+    pub fn escalate(&self) -> Result<()> {
+        self.change(|actions| actions.escalate = Some(true))
     }
 
     /// Hands the conversation to another agent. If a tool calls this, the other agent continues after the tool has
     /// returned. If a callback around a model call does, the other agent continues after this step. If a callback
     /// before an agent's turn does, the other agent's turn replaces that turn; after a callback at the end of a turn,
     /// it follows that turn.
-    pub fn transfer_to_agent(&self, agent_name: impl Into<String>) {
-        self.layer.actions().transfer_to_agent = Some(agent_name.into());
+    ///
+    /// # Errors
+    ///
+    /// `FailedPrecondition` if the event of this context is done already.
+    pub fn transfer_to_agent(&self, agent_name: impl Into<String>) -> Result<()> {
+        self.change(|actions| actions.transfer_to_agent = Some(agent_name.into()))
     }
 
     /// Returns the changes and actions that this callback or tool call has added to its event so far.
@@ -171,7 +182,8 @@ impl CallbackContext {
     ///
     /// # Errors
     ///
-    /// As for [`ContextState::update`]; the actions are then unchanged.
+    /// As for [`ContextState::update`], and `FailedPrecondition` if the event of this context is done already; the
+    /// actions are then unchanged.
     pub fn update_actions(&self, change: impl FnOnce(&mut EventActions)) -> Result<()> {
         let mut actions = self.layer.actions().clone();
         change(&mut actions);
@@ -179,8 +191,11 @@ impl CallbackContext {
         if !delta.is_empty() {
             self.state.update(&delta)?;
         }
-        *self.layer.actions() = actions;
-        Ok(())
+        self.change(|own| *own = actions)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut EventActions)) -> Result<()> {
+        self.layer.change(self.invocation().invocation_state(), change)
     }
 
     pub(crate) fn invocation(&self) -> &InvocationContext {
@@ -246,10 +261,14 @@ impl ToolContext {
     ///     }
     /// });
     /// ```
-    pub fn request_confirmation(&self, hint: impl Into<String>, payload: Option<Value>) {
-        let request = ToolConfirmation { hint: hint.into(), confirmed: false, payload };
+    ///
+    /// # Errors
+    ///
+    /// `FailedPrecondition` if the event of this context is done already.
+    pub fn request_confirmation(&self, hint: impl Into<String>, payload: Option<Value>) -> Result<()> {
+        let request = json!(ToolConfirmation { hint: hint.into(), confirmed: false, payload });
         let id = self.function_call_id.to_string();
-        self.context.layer.actions().requested_tool_confirmations.insert(id, json!(request));
+        self.context.change(|actions| drop(actions.requested_tool_confirmations.insert(id, request)))
     }
 
     /// Returns the names of all agents of the tree.
@@ -258,18 +277,22 @@ impl ToolContext {
     }
 
     /// Sets the agent's answer, which ends the agent's turn after the tool has returned.
-    pub(crate) fn set_model_response(&self, answer: Value) {
-        self.context.layer.actions().set_model_response = Some(answer.into());
+    pub(crate) fn set_model_response(&self, answer: Value) -> Result<()> {
+        self.context.change(|actions| actions.set_model_response = Some(answer.into()))
     }
 
     /// Undoes [`skip_summarization`](Self::skip_summarization).
-    pub(crate) fn summarize(&self) {
-        self.context.layer.actions().skip_summarization = Some(false);
+    pub(crate) fn summarize(&self) -> Result<()> {
+        self.context.change(|actions| actions.skip_summarization = Some(false))
     }
 
     /// Leaves the tool's response as it is: the model is not called to summarize it.
-    pub fn skip_summarization(&self) {
-        self.context.layer.actions().skip_summarization = Some(true);
+    ///
+    /// # Errors
+    ///
+    /// `FailedPrecondition` if the event of this context is done already.
+    pub fn skip_summarization(&self) -> Result<()> {
+        self.context.change(|actions| actions.skip_summarization = Some(true))
     }
 }
 

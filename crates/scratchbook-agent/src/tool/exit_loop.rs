@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::FunctionTool;
 use crate::agent::ToolContext;
+use scratchbook_core::error::Error;
 
 /// Returns ADK's tool `exit_loop`, with which an agent within a [`LoopAgent`](crate::agent::LoopAgent) ends the loop.
 ///
@@ -20,9 +21,9 @@ use crate::agent::ToolContext;
 pub fn exit_loop() -> FunctionTool {
     let description = "Exits the loop.\n\nCall this function only when you are instructed to do so.";
     let run = |_: Map<String, Value>, context: ToolContext| async move {
-        context.escalate();
-        context.skip_summarization();
-        Ok(Value::Null)
+        context.escalate()?;
+        context.skip_summarization()?;
+        Ok::<_, Error>(Value::Null)
     };
     FunctionTool::new("exit_loop", description, run).with_parameters_json_schema(Value::Null)
 }

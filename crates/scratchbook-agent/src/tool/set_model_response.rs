@@ -88,7 +88,7 @@ impl Tool for SetModelResponseTool {
             );
             return Ok(json!({"error": message}));
         }
-        context.set_model_response(answer.clone());
+        context.set_model_response(answer.clone())?;
         Ok(answer)
     }
 }

@@ -112,7 +112,7 @@ impl Tool for TransferTool {
             let known = known.join(", ");
             return Err(Error::invalid(format!("there is no agent '{name}' to hand over to; there are: {known}")));
         }
-        context.transfer_to_agent(name);
+        context.transfer_to_agent(name)?;
         Ok(Value::Null)
     }
 }

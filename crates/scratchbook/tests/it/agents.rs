@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use schemars::JsonSchema;
-use scratchbook::agent::{FunctionAgent, InvocationContext, LoopAgent, ParallelAgent, SequentialAgent};
+use scratchbook::agent::{
+    FunctionAgent, FunctionTool, InvocationContext, LoopAgent, ParallelAgent, SequentialAgent, ToolContext,
+};
 use scratchbook::content::Part;
 use scratchbook::model::{LlmResponse, ScriptedLlm};
 use scratchbook::{Agent, Content, ErrorKind, LlmAgent, StateDelta};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::runner::{own_instruction, run, runner, stored};
 
@@ -573,6 +575,37 @@ async fn a_context_that_outlives_its_event_refuses_to_write() {
     let context = slot.lock().unwrap().take().unwrap();
     assert_eq!(context.state().set("z", 1).unwrap_err().kind(), ErrorKind::FailedPrecondition);
     assert_eq!(context.state().get("a"), Some(json!(1)), "it can still be read");
+    for late in [
+        context.escalate(),
+        context.transfer_to_agent("agent"),
+        context.update_actions(|actions| actions.skip_summarization = Some(true)),
+        context.save_artifact("late.txt", Part::text("late")).await.map(|_| ()),
+    ] {
+        let error = late.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
+        assert!(error.to_string().contains("the event of this context is done"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn tool_that_goes_on_after_it_has_returned_can_add_no_action() {
+    let slot: Arc<std::sync::Mutex<Option<scratchbook::agent::ToolContext>>> = Arc::default();
+    let kept = Arc::clone(&slot);
+    let tool = FunctionTool::new("act", "Acts.", move |_: Map<String, Value>, context: ToolContext| {
+        *kept.lock().unwrap() = Some(context.clone());
+        async move {
+            context.skip_summarization()?;
+            Ok("done")
+        }
+    });
+    let model = ScriptedLlm::new([LlmResponse::call("act", json!({}))]);
+    let agent = LlmAgent::builder("agent").model(model).tool(tool).build().unwrap();
+    let events = run(&runner(agent), "go").await.unwrap();
+    assert_eq!(events.last().unwrap().actions.skip_summarization, Some(true));
+    let context = slot.lock().unwrap().take().unwrap();
+    for late in [context.skip_summarization(), context.request_confirmation("Sure?", None), context.escalate()] {
+        assert_eq!(late.unwrap_err().kind(), ErrorKind::FailedPrecondition);
+    }
 }
 
 #[tokio::test]
@@ -672,7 +705,7 @@ async fn a_piece_of_an_answer_that_escalates_ends_no_sibling_before_the_whole_is
         .model(ScriptedLlm::new(["One two three"]))
         .output_key("said")
         .before_model(|context, request| async move {
-            context.escalate();
+            context.escalate()?;
             Ok(ControlFlow::Continue(request))
         })
         .build()

@@ -115,7 +115,7 @@ fn failing_tool() -> FunctionTool {
     FunctionTool::new("act", "Fails.", |_: ToolArgs, context: ToolContext| async move {
         context.state().set("written", true)?;
         context.state().set("temp:written", true)?;
-        context.escalate();
+        context.escalate()?;
         Err::<(), _>(Error::new(ErrorKind::Unavailable, "not now"))
     })
 }
@@ -434,6 +434,7 @@ async fn a_failed_tool_can_no_longer_write_while_callbacks_answer_for_it() {
             let late = late.lock().unwrap().take().unwrap();
             async move {
                 assert_eq!(late.state().set("late", 1).unwrap_err().kind(), ErrorKind::FailedPrecondition);
+                assert_eq!(late.escalate().unwrap_err().kind(), ErrorKind::FailedPrecondition);
                 Ok(Some(json!("ok")))
             }
         })

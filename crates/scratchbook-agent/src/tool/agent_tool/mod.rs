@@ -168,7 +168,7 @@ impl Tool for AgentTool {
 
     async fn run(&self, args: Map<String, Value>, context: ToolContext) -> Result<Value> {
         if self.skip_summarization {
-            context.skip_summarization();
+            context.skip_summarization()?;
         }
         let message = self.message(args)?;
         let mut state = context.state().to_map();
@@ -187,7 +187,7 @@ impl Tool for AgentTool {
         if !pending.is_empty() {
             let name = &self.declaration.name;
             tracing::warn!(agent = name, "an agent that is a tool waits for an answer, which it cannot receive");
-            context.summarize();
+            context.summarize()?;
             return Ok(Value::String(format!(
                 "Error: agent '{name}' stopped waiting on unresolved long-running tool call(s) (pending call ids: \
                  [{pending}]), which AgentTool cannot resume."

@@ -193,10 +193,10 @@ pub(super) async fn around_agent(deed: Value, context: CallbackContext) -> Resul
 
 async fn run_tool(args: ToolArgs, context: ToolContext) -> Result<Option<Value>> {
     if args.get("skip") == Some(&json!(true)) {
-        context.skip_summarization();
+        context.skip_summarization()?;
     }
     if args.get("ask") == Some(&json!(true)) {
-        context.request_confirmation("sure?", None);
+        context.request_confirmation("sure?", None)?;
     }
     act(&Value::Object(args), &context).await
 }
@@ -228,10 +228,10 @@ pub(super) async fn act(deed: &Value, context: &CallbackContext) -> Result<Optio
         return Ok(Some(json!({"text": text, "version": number, "metadata": metadata})));
     }
     if deed["escalate"] == true {
-        context.escalate();
+        context.escalate()?;
     }
     if let Some(agent) = deed["transfer"].as_str() {
-        context.transfer_to_agent(agent);
+        context.transfer_to_agent(agent)?;
     }
     match deed["fails"].as_str() {
         Some(why) => Err(Error::new(ErrorKind::Internal, why)),

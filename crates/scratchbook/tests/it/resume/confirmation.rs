@@ -107,7 +107,7 @@ async fn what_the_user_fills_in_reaches_the_tool() {
     let leave = FunctionTool::new("leave", "Asks for leave.", |_: ToolArgs, context: ToolContext| async move {
         match context.tool_confirmation() {
             None => {
-                context.request_confirmation("How many days?", Some(json!({"days": 0})));
+                context.request_confirmation("How many days?", Some(json!({"days": 0})))?;
                 Ok(json!({"status": "asked"}))
             }
             Some(answer) => Ok(json!({"agreed": answer.confirmed, "given": answer.payload})),
@@ -128,8 +128,8 @@ async fn a_tool_may_ask_again_when_it_was_answered() {
         match context.tool_confirmation().map(|answer| answer.payload.clone()) {
             Some(Some(Value::String(sure))) => Ok(json!({"done": sure})),
             _ => {
-                context.request_confirmation("Are you sure?", None);
-                context.skip_summarization();
+                context.request_confirmation("Are you sure?", None)?;
+                context.skip_summarization()?;
                 Ok(json!({"status": "asked"}))
             }
         }
@@ -509,7 +509,7 @@ async fn a_tool_that_answers_later_may_ask_first() {
             let begun = begun.clone();
             async move {
                 match context.tool_confirmation() {
-                    None if asks_itself => context.request_confirmation("Shall I?", None),
+                    None if asks_itself => context.request_confirmation("Shall I?", None)?,
                     _ => begun.add(),
                 }
                 Ok(())

@@ -101,7 +101,7 @@ async fn a_tool_that_asks_itself_is_told_as_recorded() {
     let tool = FunctionTool::new("dyn", "Dynamic.", |_: ToolArgs, context: ToolContext| async move {
         match context.tool_confirmation() {
             None => {
-                context.request_confirmation("really?", Some(json!({"days": 0})));
+                context.request_confirmation("really?", Some(json!({"days": 0})))?;
                 Ok(json!({"status": "waiting"}))
             }
             Some(answer) if !answer.confirmed => Ok(json!({"status": "no"})),

@@ -133,8 +133,8 @@ async fn a_loop_that_an_agent_has_ended_is_over() {
                 move |_: ToolArgs, context: scratchbook::agent::ToolContext| {
                     count.add();
                     async move {
-                        context.escalate();
-                        context.skip_summarization();
+                        context.escalate()?;
+                        context.skip_summarization()?;
                         Ok(())
                     }
                 },
