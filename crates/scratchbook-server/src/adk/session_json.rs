@@ -45,14 +45,26 @@ pub(super) async fn session(
     key: &SessionKey,
     last: Option<usize>,
 ) -> Result<Option<Response>> {
-    for _ in 0..TRIES {
+    match settled(app_state, caller, key, last).await? {
+        SessionRead::Whole(text) => Ok(Some(text.ready())),
+        SessionRead::Missing => Ok(None),
+        SessionRead::Moved => Err(moved(key)),
+    }
+}
+
+/// Reads a session up to [`TRIES`] times.
+async fn settled(app_state: &AppState, caller: &Caller, key: &SessionKey, last: Option<usize>) -> Result<SessionRead> {
+    for _ in 1..TRIES {
         match read(app_state, caller, key, last).await? {
-            SessionRead::Whole(text) => return Ok(Some(text.ready())),
-            SessionRead::Missing => return Ok(None),
             SessionRead::Moved => {}
+            read => return Ok(read),
         }
     }
-    Err(Error::new(ErrorKind::Unavailable, format!("the session {key} was changed all the time; try again")))
+    read(app_state, caller, key, last).await
+}
+
+fn moved(key: &SessionKey) -> Error {
+    Error::new(ErrorKind::Unavailable, format!("the session {key} was changed all the time; try again"))
 }
 
 /// Returns the response for a session that has already been read.
@@ -70,18 +82,21 @@ pub(super) fn is_too_long(error: &Error) -> bool {
     error.kind() == ErrorKind::PayloadTooLarge || is_out_of_memory(error)
 }
 
-/// Returns a session after a write, as it is now. If the session is [too long](is_too_long) for an answer, only its
-/// last events are shown. If its state is too long, the state is left out.
+/// Returns a session after a write, as it is now. If the session is [too long](is_too_long) for an answer, or is changed
+/// all the time, only its last events are shown, from one read. If its state is too long, the state is left out.
 ///
 /// # Errors
 ///
 /// `PayloadTooLarge` if the session is too large even without events and state.
 pub(super) async fn written(app_state: &AppState, caller: &Caller, key: &SessionKey) -> Result<Option<Response>> {
-    let too_long = match session(app_state, caller, key, None).await {
+    let unread = match settled(app_state, caller, key, None).await {
+        Ok(SessionRead::Whole(text)) => return Ok(Some(text.ready())),
+        Ok(SessionRead::Missing) => return Ok(None),
+        Ok(SessionRead::Moved) => moved(key),
         Err(error) if is_too_long(&error) => error,
-        done => return done,
+        Err(error) => return Err(error),
     };
-    tracing::debug!(error = %too_long, "a session that was written to is shown in part");
+    tracing::debug!(error = %unread, "a session that was written to is shown in part");
     let some = GetSessionConfig::default().with_page_bytes(app_state.page_bytes());
     for config in [some.clone(), some.without_state().with_num_recent_events(0)] {
         match app_state.store.sessions.get_session(key, &config).await {
@@ -94,7 +109,7 @@ pub(super) async fn written(app_state: &AppState, caller: &Caller, key: &Session
             },
         }
     }
-    Err(too_long)
+    Err(unread)
 }
 
 /// Returns all sessions of a user, however many pages they fill.

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::response::Response;
-use scratchbook::{Error, Event, GetSessionConfig, Result, Scope, StateMap, json};
+use scratchbook::{Error, Event, GetSessionConfig, Result, StateMap, json};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
@@ -78,6 +78,7 @@ pub(super) struct PatchState {
     /// The author of the change.
     author: String,
     /// Keys, with their prefixes, and their new values. The string `__ADK_SENTINEL_REMOVED__` removes a key.
+    /// Keys that begin with `temp:` are not stored.
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, Value>, required = false)]
     state_delta: scratchbook::StateDelta,
@@ -162,10 +163,6 @@ pub(super) async fn get_key(
 )]
 pub(super) async fn patch(scope: SessionScope, _: NoQuery, Body(body): Body<PatchState>) -> JsonAnswer<Appended> {
     let delta = body.operations.with(body.state_delta)?;
-    if let Some((key, _)) = delta.iter().find(|(key, _)| Scope::split(key).0 == Scope::Temp) {
-        let message = format!("'{key}' lives within one run of an agent and is never stored; leave out 'temp:'");
-        return Err(Error::invalid(message).into());
-    }
     if delta.is_empty() {
         return Err(Error::invalid("nothing is changed; send stateDelta or operations").into());
     }

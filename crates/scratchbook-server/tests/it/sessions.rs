@@ -1,10 +1,17 @@
 //! Sessions on ADK's surface, in cases that were not recorded or in which this server does better.
 
+use std::sync::Arc;
+
+use async_trait::async_trait;
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt;
-use scratchbook::{AppendOptions, CreateSessionConfig, Event, SessionKey, SessionServiceExt};
+use scratchbook::session::{EventCursor, forward_sessions};
+use scratchbook::{
+    AppendOptions, CreateSessionConfig, Event, GetSessionConfig, Result, Session, SessionKey, SessionService,
+    SessionServiceExt, Store, connect,
+};
 use scratchbook_server::Server;
 use serde_json::{Value, json};
 use tower::ServiceExt;
@@ -279,4 +286,39 @@ async fn a_change_with_an_idempotency_key_is_stored_once() {
     }
     let (_, read) = client.get(&format!("{SESSIONS}/s-1")).await;
     assert_eq!((&read["state"], read["events"].as_array().unwrap().len()), (&json!({"n": 1}), 3));
+}
+
+/// A store in which a session is pruned whenever its second page is read.
+#[derive(Debug)]
+struct AlwaysMoves(Arc<dyn SessionService>);
+
+#[async_trait]
+impl SessionService for AlwaysMoves {
+    async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
+        match config.cursor {
+            Some(EventCursor::After { seq, .. }) if seq > 0 => Ok(None),
+            _ => self.0.get_session(key, config).await,
+        }
+    }
+
+    forward_sessions!(self.0 =>
+        append, capabilities, get_initial_state, get_state_at, blame, create_session, list_sessions, fork_session,
+        locate_session, delete_session, put_state, get_state, list_state, list_state_changes, list_feed, commits,
+        update_session, prune, list_event_hashes, hash_events, list_owners, delete_user, check_writable, close);
+}
+
+#[tokio::test]
+async fn session_that_is_changed_all_the_time_is_shown_in_part_after_a_write() {
+    let inner = connect("memory:").await.unwrap();
+    let store = Store::of(Arc::new(AlwaysMoves(inner.sessions.clone())), inner.artifacts.clone());
+    let client = TestClient::new(store, |server| server);
+    ask(&client, "POST", "/s", json!({"k": 0})).await;
+    let key = SessionKey::new("demo", "u1", "s").unwrap();
+    for _ in 0..600 {
+        inner.sessions.append(&key, Event::new("agent"), AppendOptions::default()).await.unwrap();
+    }
+    assert_eq!(client.get(&format!("{SESSIONS}/s")).await.0, 503);
+    let (status, session) = ask(&client, "PATCH", "/s", json!({"stateDelta": {"k": 1}})).await;
+    assert_eq!((status, &session["state"]["k"]), (200, &json!(1)), "{session}");
+    assert_eq!(session["events"].as_array().unwrap().last().unwrap()["author"], "user");
 }

@@ -85,8 +85,10 @@ async fn a_session_s_state_is_changed_by_an_event() {
         api.refused(404, "GET", &format!("{state}?at=2"), None).await;
         let some = api.ok("GET", &format!("{state}?key=status&key=none&key="), None).await;
         assert_eq!(some["state"], json!({"status": "open"}));
-        for bad in [json!({"author": "x"}), json!({"author": "x", "stateDelta": {"temp:a": 1}})] {
-            api.refused(400, "PATCH", &state, Some(bad)).await;
-        }
+        api.refused(400, "PATCH", &state, Some(json!({"author": "x"}))).await;
+        let body = json!({"author": "x", "stateDelta": {"temp:a": 1, "step": 2}, "operations": {"temp:n": [{"increment": 1}]}});
+        let done = api.ok("PATCH", &state, Some(body)).await;
+        assert_eq!(done["event"]["actions"]["stateDelta"], json!({"step": 2}));
+        assert_eq!(api.ok("GET", &state, None).await["state"], json!({"status": "open", "step": 2, "user:orders": 2}));
     }
 }
