@@ -1,4 +1,4 @@
-//! Translates MySQL's errors. Its own messages quote values, so none of them is passed on.
+//! Translates MySQL's errors. Many of its own messages quote values, so only those are passed on that cannot.
 
 use std::error::Error as StdError;
 use std::io;
@@ -18,6 +18,8 @@ pub(super) enum Stage {
     Reading,
     /// A statement that may have committed was sent.
     Writing,
+    /// A statement of a migration was sent.
+    Migrating,
 }
 
 /// Returns the failure for an error.
@@ -54,7 +56,7 @@ pub(super) fn failure(place: &str, stage: Stage, error: &MySqlError) -> Failure 
             ErrorKind::Unavailable,
             "the server cannot be reached; check that it runs, and host and port",
         ),
-        (_, Stage::Reading | Stage::Writing) => {
+        (_, Stage::Reading | Stage::Writing | Stage::Migrating) => {
             (CommitFate::Unknown, ErrorKind::Unavailable, "the connection was lost before the answer")
         }
     };
@@ -90,7 +92,7 @@ pub(super) fn leaves_connection(error: &MySqlError) -> bool {
 
 /// Returns whether a server is read-only or refuses all statements, so that another server may be the right one.
 pub(super) fn leads_elsewhere(error: &MySqlError) -> bool {
-    matches!(error, MySqlError::Server(ServerError { code: 1047 | 1290 | 1792 | 1836, .. }))
+    matches!(error, MySqlError::Server(ServerError { code: 1047 | 1290 | 1792 | 1836 | 3032, .. }))
 }
 
 /// Returns the first cause of a type.
@@ -150,7 +152,7 @@ fn server(place: &str, stage: Stage, error: &ServerError) -> Failure {
             "the server is read-only: a replica, or one set so; name the primary",
         ),
         1047 => (CommitFate::RolledBack, Kind::Unavailable, "the node is not ready (wsrep_ready)"),
-        1053 | 1077 | 1079 | 1180 | 1181 | 1158..=1161 | 1317 | 1927 | 1969 | 3024 | 4031 => {
+        1053 | 1077 | 1079 | 1180 | 1181 | 1158..=1161 | 1317 | 1927 | 1969 | 3024 | 3032 | 3168 | 3169 | 4031 => {
             (CommitFate::Unknown, Kind::Unavailable, "the server ended the statement")
         }
         1026 | 1030 | 1598 | 3100 | 3200 => (
@@ -178,6 +180,16 @@ fn server(place: &str, stage: Stage, error: &ServerError) -> Failure {
         1034 | 1712 => {
             (CommitFate::NeverApplied, Kind::DataCorrupted, "a table of the database is damaged; restore a backup")
         }
+        1305 if error.message.contains("FUNCTION") => (
+            CommitFate::NeverApplied,
+            Kind::FailedPrecondition,
+            "the server lacks a function that this scratchbook calls; use another version of the server",
+        ),
+        1054 | 1146 | 1305 | 1318 if stage == Stage::Migrating => (
+            CommitFate::NeverApplied,
+            Kind::FailedPrecondition,
+            "the tables are not those of an earlier version; restore a backup, or use another table_prefix",
+        ),
         1054 | 1146 | 1305 | 1318 => (
             CommitFate::NeverApplied,
             Kind::FailedPrecondition,
@@ -193,7 +205,7 @@ fn server(place: &str, stage: Stage, error: &ServerError) -> Failure {
             Kind::FailedPrecondition,
             "keys do not fit an index; innodb_page_size has to be 16k or more",
         ),
-        _ if stage == Stage::Writing && !is_surely_refused(error) => {
+        _ if matches!(stage, Stage::Writing | Stage::Migrating) && !is_surely_refused(error) => {
             (CommitFate::Unknown, Kind::Internal, "MySQL failed at a statement, which may have been done")
         }
         _ => (CommitFate::NeverApplied, Kind::Internal, "MySQL refused a statement"),
@@ -203,13 +215,54 @@ fn server(place: &str, stage: Stage, error: &ServerError) -> Failure {
     {
         fate = CommitFate::NotSent;
     }
-    let ServerError { code, state, .. } = error;
-    let what = format!("{what} (error {code}, SQLSTATE {state})");
+    let ServerError { code, state, message } = error;
+    let said = if quotes_no_value(*code) { format!(": {message}") } else { String::new() };
+    let what = format!("{what} (error {code}, SQLSTATE {state}{said})");
     if kind == Kind::PayloadTooLarge {
         // The request is at fault, not the database.
         return Failure { fate, error: Error::new(kind, what) };
     }
     Failure::new(fate, Error::new(kind, format!("{place}: {what}")))
+}
+
+/// Returns whether the server's message for this error names only objects, users, files and settings. A syntax error
+/// quotes the statement, in which our values are question marks.
+fn quotes_no_value(code: u16) -> bool {
+    matches!(
+        code,
+        1021 | 1026 | 1030 | 1044
+            ..=1046
+                | 1049
+                | 1050
+                | 1054
+                | 1064
+                | 1071
+                | 1114
+                | 1118
+                | 1129
+                | 1130
+                | 1142
+                | 1143
+                | 1146
+                | 1193
+                | 1227
+                | 1235
+                | 1273
+                | 1290
+                | 1304
+                | 1305
+                | 1318
+                | 1370
+                | 1419
+                | 1449
+                | 1665
+                | 3032
+                | 3098
+                | 3100
+                | 3101
+                | 3159
+                | 3569
+    )
 }
 
 /// Returns whether an error that is not listed was caused by the statement or its values, and so occurred before any
@@ -253,13 +306,40 @@ mod tests {
             (3101, CommitFate::RolledBack, ErrorKind::Unavailable),
             (3100, CommitFate::Unknown, ErrorKind::Unavailable),
             (1026, CommitFate::Unknown, ErrorKind::Unavailable),
+            (3032, CommitFate::Unknown, ErrorKind::Unavailable),
             (9999, CommitFate::Unknown, ErrorKind::Internal),
         ] {
             let failure = failure("mysql://db/x", Stage::Writing, &server(code));
             assert_eq!((failure.fate, failure.error.kind()), (fate, kind), "{code}");
-            let shown = format!("{} {:?}", failure.error, failure.error);
-            assert!(shown.contains(&code.to_string()) && !shown.contains("secret"), "{shown}");
+            assert!(failure.error.to_string().contains(&code.to_string()), "{}", failure.error);
         }
+    }
+
+    #[test]
+    fn words_of_the_server_are_passed_on_unless_they_may_quote_a_value() {
+        for (code, is_passed_on) in
+            [(1045, true), (1146, true), (3100, true), (3569, true), (1062, false), (9999, false)]
+        {
+            let error = failure("db", Stage::Writing, &server(code)).error;
+            let shown = format!("{error} {error:?}");
+            assert_eq!(shown.contains("a 'secret' value"), is_passed_on, "{shown}");
+        }
+    }
+
+    #[test]
+    fn advice_to_migrate_is_given_for_a_missing_procedure_outside_of_migrations_alone() {
+        let missing = |what: &str, stage| {
+            let error =
+                ServerError { code: 1305, message: format!("{what} a.b does not exist"), state: "42000".into() };
+            let error = failure("db", stage, &MySqlError::Server(error)).error;
+            assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
+            assert!(error.to_string().contains(&format!("{what} a.b does not exist")), "{error}");
+            error.to_string().contains("run 'scratchbook migrate'")
+        };
+        assert!(missing("PROCEDURE", Stage::Writing));
+        assert!(!missing("PROCEDURE", Stage::Migrating));
+        assert!(!missing("FUNCTION", Stage::Reading));
+        assert!(!missing("FUNCTION", Stage::Migrating));
     }
 
     #[test]

@@ -23,12 +23,13 @@ pub(super) struct Lease<'a> {
     end: Instant,
     /// Whether the connection has a transaction or a lock that must end with it.
     unkept: bool,
+    migrating: bool,
 }
 
 impl<'a> Lease<'a> {
     pub(super) fn new(pool: &'a Connections, connection: Conn, permit: OwnedSemaphorePermit) -> Self {
         let end = Instant::now() + pool.statement_timeout;
-        Self { pool, connection: Some(connection), _permit: permit, end, unkept: false }
+        Self { pool, connection: Some(connection), _permit: permit, end, unkept: false, migrating: false }
     }
 }
 
@@ -103,6 +104,11 @@ impl Lease<'_> {
         self.unkept = true;
     }
 
+    /// Reports errors as those of a migration: they do not advise to migrate.
+    pub(super) fn migrate(&mut self) {
+        self.migrating = true;
+    }
+
     /// Returns the connection to the pool after this call.
     pub(super) fn keep(&mut self) {
         self.unkept = false;
@@ -146,7 +152,8 @@ impl Lease<'_> {
             // this server.
             self.pool.drop_idle();
         }
-        done.map_err(|error| failure(&self.pool.place, stage(sql), &error))
+        let stage = if self.migrating { Stage::Migrating } else { stage(sql) };
+        done.map_err(|error| failure(&self.pool.place, stage, &error))
     }
 }
 

@@ -81,7 +81,7 @@ use connection::Connections;
 use listen::ReportedPositions;
 use uri::DatabaseAddress;
 
-/// Keeps sessions, state and artifacts in MySQL 8 or MariaDB 10.11, or newer.
+/// Keeps sessions, state and artifacts in MySQL 9.7 (8.0 and 8.4 were not tried) or MariaDB 10.11, or newer.
 ///
 /// The URI is `mysql://USER:PASSWORD@HOST:PORT/DATABASE` or `mariadb://...`. The database has to exist; the tables are
 /// created in it. A `+driver` after the scheme is ignored, as is `charset=utf8mb4`. The parameters are those of

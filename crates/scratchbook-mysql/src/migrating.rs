@@ -65,11 +65,27 @@ pub(super) fn history(prefix: &str) -> String {
 
 /// Returns all migrations with the prefix filled in.
 pub(super) fn embedded(prefix: &str) -> Result<Vec<refinery_core::Migration>> {
-    let migration = |(name, sql): &(&str, &str)| {
-        let migration = refinery_core::Migration::unapplied(name, &with_prefix(sql, prefix));
-        migration.map_err(|e| Error::internal(format!("the migration {name} cannot be read")).with_source(e))
-    };
-    MIGRATIONS.iter().map(migration).collect()
+    MIGRATIONS.iter().map(|(name, sql)| unapplied(name, sql, prefix)).collect()
+}
+
+fn unapplied(name: &str, sql: &str, prefix: &str) -> Result<refinery_core::Migration> {
+    let migration = refinery_core::Migration::unapplied(name, &with_prefix(sql, prefix));
+    migration.map_err(|e| Error::internal(format!("the migration {name} cannot be read")).with_source(e))
+}
+
+/// What was added to three migrations, because MySQL needs it. MariaDB skips the comment.
+const FOR_MYSQL: &str = " /*!80001 OF s */";
+
+/// Returns pairs of checksums, for databases that were made before [`FOR_MYSQL`] was added: the checksum that they
+/// record, and today's.
+pub(super) fn old_checksums(prefix: &str) -> Result<Vec<(u64, u64)>> {
+    let mut pairs = Vec::new();
+    for (migration, (name, sql)) in embedded(prefix)?.into_iter().zip(MIGRATIONS) {
+        if sql.contains(FOR_MYSQL) {
+            pairs.push((unapplied(name, &sql.replace(FOR_MYSQL, ""), prefix)?.checksum(), migration.checksum()));
+        }
+    }
+    Ok(pairs)
 }
 
 /// Returns the statements that create lost procedures, if any are lost. A copy may lack procedures, because mysqldump
@@ -122,6 +138,7 @@ pub(super) struct Migrating<'a> {
     pub(super) lease: Lease<'a>,
     /// The last failure, kept here because refinery only returns it wrapped in an error of its own.
     pub(super) failure: Option<Failure>,
+    pub(super) old_checksums: Vec<(u64, u64)>,
 }
 
 impl Migrating<'_> {
@@ -168,11 +185,13 @@ impl AsyncQuery<Vec<refinery_core::Migration>> for Migrating<'_> {
             let mut cells = RowCells::from(row);
             let (version, name) = (cells.integer(0, place)?, cells.text(1, place)?);
             let (time, checksum) = (cells.text(2, place)?, cells.text(3, place)?);
+            let checksum = checksum.parse().unwrap_or_default();
+            let today = self.old_checksums.iter().find(|(old, _)| *old == checksum);
             Ok(refinery_core::Migration::applied(
                 i32::try_from(version).unwrap_or(i32::MAX),
                 name,
                 OffsetDateTime::parse(&time, &Rfc3339).unwrap_or(OffsetDateTime::UNIX_EPOCH),
-                checksum.parse().unwrap_or_default(),
+                today.map_or(checksum, |(_, today)| *today),
             ))
         });
         applied.collect()

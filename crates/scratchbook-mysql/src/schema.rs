@@ -13,6 +13,7 @@ use super::connection::Connections;
 use super::lease::Lease;
 use super::migrating::{
     HISTORY, Migrating, NEWEST, PROCEDURES, SchemaState, embedded, history, lacking, lost_procedures, names,
+    old_checksums,
 };
 use super::row::RowCells;
 use scratchbook_core::error::{Error, ErrorKind, Result};
@@ -119,13 +120,14 @@ async fn run_once(
     let mut lease = connections.lease(Idempotency::Idempotent).await?;
     // If something fails, the lock ends with the connection.
     lease.give_up_unless_kept();
+    lease.migrate();
     // This is slightly longer than the wait for the lock, so that the answer arrives.
     lease.extend(patience + Duration::from_secs(5));
     lock(&mut lease, prefix, patience, place).await?;
     lease.extend(wait);
     let seen = seen(&mut lease, prefix, place).await?;
     let lacking = lacking(seen, prefix)?;
-    let mut migrating = Migrating { lease, failure: None };
+    let mut migrating = Migrating { lease, failure: None, old_checksums: old_checksums(prefix)? };
     if !lacking.is_empty() {
         // The wait for tables in use has the same timeout as the wait for another process. The setting affects no other
         // call, because the connection is not reused.
@@ -165,7 +167,7 @@ fn error_of(failure: Failure) -> Error {
 
 /// The name of the lock. It includes the database, because lock names are global to the server, and has at most 64
 /// characters.
-const LOCK: &str = "CONCAT('scratchbook.', SHA1(CONCAT(DATABASE(), '.', ?)))";
+const LOCK: &str = "CONCAT('scratchbook.', LEFT(SHA2(CONCAT(DATABASE(), '.', ?), 256), 40))";
 
 async fn lock(lease: &mut Lease<'_>, prefix: &str, wait: Duration, place: &str) -> Attempt<()> {
     let values = vec![Value::from(prefix), wait.as_secs().max(1).into()];

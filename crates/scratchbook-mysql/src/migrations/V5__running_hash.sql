@@ -210,7 +210,7 @@ BEGIN
             STRAIGHT_JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
                 ON s.app_name = j.app_name AND s.user_id = j.user_id AND s.id = j.id
             WHERE s.expire_time IS NULL OR s.expire_time > moment
-            FOR UPDATE;
+            FOR UPDATE /*!80001 OF s */;
             IF found < JSON_LENGTH(sessions) THEN
                 SELECT 'missing' AS what, j.place, 0 AS number, NULL AS text, NULL AS hash, NULL AS of_users,
                     NULL AS of_apps
