@@ -13,10 +13,20 @@ pub(crate) struct ServerAccount {
 }
 
 impl ServerAccount {
+    /// Returns our own user.
+    pub(crate) fn own_user() -> Self {
+        Self { other: None }
+    }
+
+    /// Returns whether this process runs as root.
+    pub(crate) fn we_are_root() -> Result<bool> {
+        Ok(id(&["-u"])? == Some(0))
+    }
+
     /// Returns our own user if we are not root, or else the first of these users that exists.
     pub(crate) fn unprivileged(names: &[&str]) -> Result<Self> {
-        if id(&["-u"])? != Some(0) {
-            return Ok(Self { other: None });
+        if !Self::we_are_root()? {
+            return Ok(Self::own_user());
         }
         for name in names {
             if let (Some(user), Some(group)) = (id(&["-u", name])?, id(&["-g", name])?) {

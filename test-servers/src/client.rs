@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::product::Program;
 use crate::{Error, Result};
 
 /// Returns what `psql` prints for a statement.
@@ -12,12 +13,12 @@ pub(crate) fn psql(program: &Path, uri: &str, sql: &str) -> Result<String> {
     printed(command, "psql")
 }
 
-/// Returns what `mariadb` prints for a statement.
-pub(crate) fn mariadb(program: &Path, name: &str, port: u16, password: &str, sql: &str) -> Result<String> {
-    let mut command = Command::new(program);
-    command.args(["--no-defaults", "-N", "-B", "-h", "127.0.0.1", "-P", &port.to_string()]);
+/// Returns what `mariadb` or `mysql` prints for a statement.
+pub(crate) fn mysql(program: &Program, name: &str, port: u16, password: &str, sql: &str) -> Result<String> {
+    let mut command = Command::new(&program.path);
+    command.args(&program.arguments).args(["--no-defaults", "-N", "-B", "-h", "127.0.0.1", "-P", &port.to_string()]);
     command.args(["-u", name, "-D", name, "-e", sql]).env("MYSQL_PWD", password);
-    printed(command, "mariadb")
+    printed(command, "the client")
 }
 
 fn printed(mut command: Command, name: &str) -> Result<String> {

@@ -2,8 +2,9 @@
 //! folder, on a free port of the loopback interface, and end with the process that started them.
 //!
 //! [`postgres`] and [`mysql`] return the address of a server that the whole test process shares, or of the user's own
-//! server if [`POSTGRES_VARIABLE`] or [`MYSQL_VARIABLE`] names one. [`Postgres`] and [`MariaDb`] are servers of one
-//! test, which may stop, kill and restart them. [`StandbyPair`], [`Patroni`] and [`Galera`] are several servers, one of
+//! server if [`POSTGRES_VARIABLE`] or [`MYSQL_VARIABLE`] names one; without one, [`mysql`] starts MariaDB, and
+//! [`shared_mysql`] always starts MySQL. [`Postgres`], [`MariaDb`] and [`MySql`] are servers of one test, which may stop,
+//! kill and restart them. [`StandbyPair`], [`Patroni`], [`Galera`] and [`GroupReplication`] are several servers, one of
 //! which can replace another. A [`Proxy`] in front of any server counts round trips and loses requests or answers on
 //! demand. [`ChromeDriver`] starts browsers, and [`python`] is the Python with google-adk in it.
 //!
@@ -27,12 +28,13 @@
 //! # Layout
 //!
 //! - `shared.rs`: one server for a process, or the one that an environment variable names.
-//! - `postgres.rs`, `mariadb.rs`: how each server is set up, started and stopped.
+//! - `postgres.rs`, `mariadb.rs`: how each server is set up, started and stopped; `product.rs`: how MariaDB and MySQL
+//!   differ.
 //! - `folder.rs`, `watchdog.sh`: the folder of a server, and what ends the server when we end.
 //! - `process.rs`, `account.rs`, `programs.rs`, `port.rs`: the process of a server, its user, its program and its port.
 //! - `tls.rs`: certificates; `client.rs`: what a server's command-line client prints.
-//! - `cluster/`: a PostgreSQL server with a standby, three PostgreSQL servers under Patroni, and three MariaDB servers
-//!   in a Galera cluster.
+//! - `cluster/`: a PostgreSQL server with a standby, three PostgreSQL servers under Patroni, three MariaDB servers in a
+//!   Galera cluster, and MySQL servers in a Group Replication.
 //! - `python.rs`: where the Python with google-adk is.
 //! - `chromedriver.rs`: a browser behind its WebDriver server.
 //! - `proxy.rs`: a proxy that counts round trips, delays them and loses connections at the wrong moment.
@@ -47,6 +49,7 @@ mod mariadb;
 mod port;
 mod postgres;
 mod process;
+mod product;
 mod programs;
 mod proxy;
 mod python;
@@ -54,10 +57,11 @@ mod shared;
 mod tls;
 
 pub use chromedriver::ChromeDriver;
-pub use cluster::{Galera, Patroni, Replication, StandbyPair};
+pub use cluster::{Galera, GroupReplication, Patroni, Replication, StandbyPair};
 pub use error::{Error, Result};
-pub use mariadb::{MariaDb, MariaDbOptions};
+pub use mariadb::{MariaDb, MariaDbOptions, MySql, MySqlServer};
 pub use postgres::{Postgres, PostgresOptions};
+pub use product::{OfMariaDb, OfMySql, OfProduct, Product};
 pub use proxy::Proxy;
 pub use python::{PYTHON_VARIABLE, python};
-pub use shared::{MYSQL_VARIABLE, POSTGRES_VARIABLE, mysql, postgres};
+pub use shared::{MYSQL_VARIABLE, POSTGRES_VARIABLE, mysql, postgres, shared_mysql};

@@ -1,24 +1,31 @@
-//! A MariaDB server.
+//! A MariaDB or MySQL server.
 
 use std::fmt::Write as _;
 use std::io::Read as _;
+use std::marker::PhantomData;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::account::ServerAccount;
 use crate::folder::Folder;
 use crate::process::Process;
+use crate::product::{Installation, OfMariaDb, OfMySql, OfProduct};
 use crate::tls::{self, TlsOffer};
-use crate::{Error, Result, client, port, programs};
+use crate::{Error, Result, client, port};
 
 /// The user who may do everything on the server, and the name of its database.
 const NAME: &str = "scratchbook";
 
 const LOG: &str = "server.log";
 
-/// How a MariaDB server is started. By default, it keeps what it has acknowledged even if it is killed.
+/// A running MariaDB server. It ends when this value is dropped or the process ends.
+pub type MariaDb = MySqlServer<OfMariaDb>;
+
+/// A running MySQL server. It ends when this value is dropped or the process ends.
+pub type MySql = MySqlServer<OfMySql>;
+
+/// How a MariaDB or MySQL server is started. By default, it keeps what it has acknowledged even if it is killed.
 #[derive(Clone, Debug, Default)]
 pub struct MariaDbOptions {
     lines: Vec<String>,
@@ -47,7 +54,7 @@ impl MariaDbOptions {
         self
     }
 
-    /// Adds a line to the section `[mariadbd]` of its configuration.
+    /// Adds a line to the section `[mysqld]` of its configuration.
     #[must_use]
     pub fn with_line(mut self, line: impl Into<String>) -> Self {
         self.lines.push(line.into());
@@ -55,11 +62,12 @@ impl MariaDbOptions {
     }
 }
 
-/// A running MariaDB server. It ends when this value is dropped or the process ends.
+/// A running server of one product.
 #[derive(Debug)]
-pub struct MariaDb {
+pub struct MySqlServer<P: OfProduct> {
     process: Mutex<Option<Process>>,
-    program: PathBuf,
+    installation: Installation,
+    product: PhantomData<P>,
     port: u16,
     password: String,
     authority: Option<PathBuf>,
@@ -67,44 +75,40 @@ pub struct MariaDb {
     folder: Folder,
 }
 
-impl MariaDb {
+impl<P: OfProduct> MySqlServer<P> {
     /// Sets a server up and starts it. It has a user with all rights and a database, both called `scratchbook`.
     ///
     /// # Errors
     ///
-    /// No MariaDB is installed, there is no user to run it as, or it does not start. The message has its log.
+    /// The product is not installed, there is no user to run it as, or it does not start. The message has its log.
     pub fn start(options: &MariaDbOptions) -> Result<Self> {
         let server = Self::set_up(port::free()?, format!("{:016x}", port::random()), options)?;
         server.start_first(&[])?;
         Ok(server)
     }
 
+    /// Returns whether the product is installed.
+    #[must_use]
+    pub fn is_installed() -> bool {
+        P::PRODUCT.find().is_ok()
+    }
+
     /// Makes what a server needs to start.
     pub(crate) fn set_up(port: u16, password: String, options: &MariaDbOptions) -> Result<Self> {
-        let missing = || Error::new("no MariaDB server (mariadb-install-db, mariadbd) found; Debian: mariadb-server");
-        let install = programs::find("mariadb-install-db").ok_or_else(missing)?;
-        let program = programs::find("mariadbd").ok_or_else(missing)?;
-        let folder = Folder::new("scratchbook-my-", ServerAccount::unprivileged(&["mysql", "nobody"])?)?;
+        let installation = P::PRODUCT.find()?;
+        let folder = Folder::new("scratchbook-my-", P::PRODUCT.account()?)?;
         let data = folder.create("data")?;
-        let arguments = [
-            "--no-defaults".to_owned(),
-            format!("--datadir={}", data.display()),
-            format!("--tmpdir={}", folder.path().display()),
-            "--auth-root-authentication-method=normal".to_owned(),
-            "--skip-test-db".to_owned(),
-            "--skip-name-resolve".to_owned(),
-            "--innodb-flush-log-at-trx-commit=0".to_owned(),
-        ];
-        folder.run(&install, &arguments)?;
-        let mut configuration = configuration(&folder, port, options);
+        P::PRODUCT.initialize(&installation, &folder, &data)?;
+        let mut configuration = configuration(&folder, port, &installation, options);
         let authority = set_up_tls(&folder, options.tls, &mut configuration)?;
         folder.write("my.cnf", &configuration)?;
-        Ok(Self { process: Mutex::default(), program, port, password, authority, folder })
+        let process = Mutex::default();
+        Ok(Self { process, installation, product: PhantomData, port, password, authority, folder })
     }
 
     /// Starts the server for the first time, and creates its user and its database.
     pub(crate) fn start_first(&self, arguments: &[String]) -> Result<()> {
-        let first = self.folder.write("first.sql", &first_statements(&self.password))?;
+        let first = self.folder.write("first.sql", &P::PRODUCT.first_statements(NAME, &self.password))?;
         let mut all = vec![format!("--init-file={}", first.display())];
         all.extend_from_slice(arguments);
         self.run(&all)
@@ -130,14 +134,13 @@ impl MariaDb {
         self.authority.as_deref()
     }
 
-    /// Returns what the client `mariadb` prints for a statement. Tabs separate the values of a row.
+    /// Returns what the client prints for a statement. Tabs separate the values of a row.
     ///
     /// # Errors
     ///
     /// There is no such client, or it fails. The message is the client's.
     pub fn ask(&self, sql: &str) -> Result<String> {
-        let program = programs::find("mariadb").ok_or_else(|| Error::new("no client 'mariadb'"))?;
-        client::mariadb(&program, NAME, self.port, &self.password, sql)
+        client::mysql(&self.installation.client, NAME, self.port, &self.password, sql)
     }
 
     /// Returns the folder with all files of this server: its data, its log, its socket.
@@ -180,7 +183,7 @@ impl MariaDb {
     }
 
     pub(crate) fn run(&self, arguments: &[String]) -> Result<()> {
-        let mut all = vec![format!("--defaults-file={}", self.folder.path().join("my.cnf").display())];
+        let (program, mut all) = self.installation.server.with(&[self.configuration_option()]);
         all.extend_from_slice(arguments);
         // Another server may listen on the port, so the process id is compared, too.
         let pid_file = self.folder.path().join("pid");
@@ -188,7 +191,7 @@ impl MariaDb {
             let is_its = std::fs::read_to_string(&pid_file).is_ok_and(|text| text.trim() == id.to_string());
             is_its && greets(self.port)
         };
-        *self.process() = Some(Process::start(&self.folder, &self.program, &all, LOG, ready)?);
+        *self.process() = Some(Process::start(&self.folder, program, &all, LOG, ready)?);
         Ok(())
     }
 
@@ -196,11 +199,8 @@ impl MariaDb {
     pub(crate) fn recover_position(&self) -> Result<String> {
         const FOUND: &str = "Recovered position:";
         const RECOVERY_LOG: &str = "recover.err";
-        let arguments = [
-            format!("--defaults-file={}", self.folder.path().join("my.cnf").display()),
-            "--wsrep-recover".into(),
-            format!("--log-error={RECOVERY_LOG}"),
-        ];
+        let arguments = [self.configuration_option(), "--wsrep-recover".into(), format!("--log-error={RECOVERY_LOG}")];
+        let (program, arguments) = self.installation.server.with(&arguments);
         let path = self.folder.path().join("data").join(RECOVERY_LOG);
         // The log of an earlier recovery has an old position.
         if let Err(error) = std::fs::remove_file(&path)
@@ -213,7 +213,7 @@ impl MariaDb {
             text.lines().rev().find_map(|line| Some(line.split_once(FOUND)?.1.trim().to_owned()))
         };
         // Now and then, the server has written the position and does not end.
-        self.folder.run_until(&self.program, &arguments, || position().is_some())?;
+        self.folder.run_until(program, &arguments, || position().is_some())?;
         let log = || self.folder.tail(&format!("data/{RECOVERY_LOG}"));
         position().ok_or_else(|| Error::new(format!("no '{FOUND}' in what mariadbd said:\n{}", log())))
     }
@@ -223,26 +223,30 @@ impl MariaDb {
         self.folder.tail(LOG)
     }
 
+    fn configuration_option(&self) -> String {
+        format!("--defaults-file={}", self.folder.path().join("my.cnf").display())
+    }
+
     fn process(&self) -> MutexGuard<'_, Option<Process>> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for MariaDb {
+impl<P: OfProduct> Drop for MySqlServer<P> {
     fn drop(&mut self) {
         // Its data is not needed any more. A drop cannot report a failure; in this case, the watchdog kills the server.
         let _ = self.kill();
     }
 }
 
-fn configuration(folder: &Folder, port: u16, options: &MariaDbOptions) -> String {
+fn configuration(folder: &Folder, port: u16, installation: &Installation, options: &MariaDbOptions) -> String {
     let here = folder.path().display();
     let mut text = format!(
-        "[mariadbd]\ndatadir = {here}/data\nsocket = {here}/s\npid-file = {here}/pid\ntmpdir = {here}\n\
+        "[mysqld]\ndatadir = {here}/data\nsocket = {here}/s\npid-file = {here}/pid\ntmpdir = {here}\n\
          bind-address = 127.0.0.1\nport = {port}\nskip-name-resolve\nmax_connections = 300\n\
          max_allowed_packet = 64M\ncharacter-set-server = utf8mb4\nperformance_schema = OFF\n"
     );
-    for line in &options.lines {
+    for line in installation.lines.iter().chain(&options.lines) {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{line}");
     }
@@ -260,16 +264,6 @@ fn set_up_tls(folder: &Folder, tls: TlsOffer, configuration: &mut String) -> Res
     // Writing to a string cannot fail.
     let _ = writeln!(configuration, "ssl-cert = {certificate}\nssl-key = {key}\nrequire_secure_transport = {only}");
     Ok(Some(files.authority))
-}
-
-/// Returns the statements that create the user and the database, and delete the users of a new installation, who need
-/// no password.
-fn first_statements(password: &str) -> String {
-    format!(
-        "CREATE DATABASE {NAME};\nCREATE USER '{NAME}'@'%' IDENTIFIED BY '{password}';\n\
-         GRANT ALL ON *.* TO '{NAME}'@'%' WITH GRANT OPTION;\n\
-         DELETE FROM mysql.global_priv WHERE User NOT IN ('{NAME}', 'mariadb.sys');\nFLUSH PRIVILEGES;\n"
-    )
 }
 
 /// Returns whether a server on this port greets a client with version 10 of its protocol, and not with an error.

@@ -22,6 +22,17 @@ pub(crate) fn postgres() -> Option<PathBuf> {
     })
 }
 
+/// Returns the folder of libraries below `lib` in which the loader of programs is, and the loader.
+pub(crate) fn loader_in(lib: &Path) -> Option<(PathBuf, PathBuf)> {
+    let is_loader =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("ld-linux"));
+    std::fs::read_dir(lib).ok()?.flatten().find_map(|folder| {
+        let files = std::fs::read_dir(folder.path()).ok()?;
+        let loader = files.flatten().map(|entry| entry.path()).find(is_loader)?;
+        Some((folder.path(), loader))
+    })
+}
+
 fn packages() -> Vec<PathBuf> {
     let mut versions: Vec<(u32, PathBuf)> = Vec::new();
     for parent in ["/usr/lib/postgresql", "/usr/lib64/postgresql", "/usr/local/lib/postgresql"] {

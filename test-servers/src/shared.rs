@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use crate::{Error, MariaDb, MariaDbOptions, Postgres, PostgresOptions, Result};
+use crate::{Error, MariaDb, MariaDbOptions, MySql, Postgres, PostgresOptions, Result};
 
 /// The environment variable with the URI of a PostgreSQL server to test on.
 pub const POSTGRES_VARIABLE: &str = "SCRATCHBOOK_TEST_POSTGRES";
@@ -45,6 +45,24 @@ pub fn mysql() -> Result<String> {
         },
         Ok,
     )
+}
+
+/// Returns the URI of a MySQL server, which is started at the first call and serves the whole process. This server is
+/// fast, but may lose data in a power failure.
+///
+/// # Errors
+///
+/// No server could be started. The message says what to do about it.
+pub fn shared_mysql() -> Result<String> {
+    static SERVER: OnceLock<Result<MySql>> = OnceLock::new();
+    let start = || MySql::start(&MariaDbOptions::default().with_fast_disk().with_line("sync_binlog = 0"));
+    match SERVER.get_or_init(start) {
+        Ok(server) => Ok(server.uri()),
+        Err(error) => Err(Error::new(format!(
+            "{error}\nThis test needs MySQL. Either unpack it with: cargo xtask test --step servers, or leave such tests \
+             out: cargo test --locked -- --skip mysql:: --skip own_mysql"
+        ))),
+    }
 }
 
 fn of_environment(variable: &str) -> Option<String> {

@@ -30,6 +30,7 @@ mod documents;
 mod features;
 mod house;
 mod instructions;
+mod mysql;
 mod node;
 mod package;
 mod packages;

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::command::{cargo, root, run};
+use crate::mysql;
 use crate::packages;
 use crate::python;
 use crate::step::Stop;
@@ -50,6 +51,7 @@ impl DatabaseServer {
 
 /// Runs the step `servers`.
 pub(crate) fn install() -> Result<(), Stop> {
+    mysql::ensure();
     let missing = || SERVERS.iter().filter(|server| !server.is_installed()).map(|server| server.package).collect();
     packages::ensure(missing).map_err(|stop| match stop {
         Stop::LeftOut(why) => {
@@ -63,7 +65,8 @@ pub(crate) fn install() -> Result<(), Stop> {
 /// Returns the words by which tests are skipped because their server is missing.
 pub(crate) fn skips() -> Vec<String> {
     let named = |server: &DatabaseServer| std::env::var(server.variable).is_ok_and(|uri| !uri.is_empty());
-    SERVERS.iter().filter_map(|server| server.skips(server.is_installed(), named(server))).collect()
+    let missing = SERVERS.iter().filter_map(|server| server.skips(server.is_installed(), named(server)));
+    missing.chain(mysql::skips()).collect()
 }
 
 /// Runs the step `clusters`: runs every test that is marked as long, one at a time.
@@ -72,7 +75,8 @@ pub(crate) fn clusters() -> Result<(), Stop> {
     let mut command = cargo(&["test", "--workspace", "--all-features", "--no-fail-fast", "--tests"]);
     command.env("PATH", path);
     // `--show-output` prints what the tests measure.
-    run(command.args(["--", "--ignored", "--test-threads=1", "--show-output"]))
+    command.args(["--", "--ignored", "--test-threads=1", "--show-output"]);
+    run(command.args(mysql::skips().iter().flat_map(|word| ["--skip", word])))
 }
 
 /// Patroni and what it needs. Debian 12 has version 3.0.2, under which acknowledged commits may be lost (docs/safety.md).

@@ -66,7 +66,7 @@ pub(crate) fn accept_instructions() -> Step {
 /// Returns the steps that install what the tests need besides a toolchain.
 fn needed() -> [Step; 4] {
     [
-        Step::new("servers", "PostgreSQL and MariaDB are installed, for the tests to start", servers::install),
+        Step::new("servers", "PostgreSQL, MariaDB and MySQL are installed, for the tests to start", servers::install),
         Step::new(
             "python",
             "google-adk and schemathesis in a Python environment, for the tests with them",

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use scratchbook_test_servers::{Galera, Patroni, Replication, StandbyPair};
+use scratchbook_test_servers::{Galera, GroupReplication, Patroni, Replication, StandbyPair};
 
 #[test]
 #[ignore = "long: cargo xtask test full runs it"]
@@ -99,4 +99,21 @@ fn a_cluster_of_own_mariadb_forms_and_a_killed_node_comes_back() {
     assert_eq!([0, 1, 2].map(|node| cluster.size_seen_by(node).unwrap()), [3; 3]);
     nodes[0].ask("insert into kept values (5)").unwrap();
     assert_eq!([0, 1, 2].map(count), ["6"; 3]);
+}
+
+#[test]
+#[ignore = "long: cargo xtask test full runs it"]
+fn a_group_of_own_mysql_elects_another_primary_and_a_killed_member_comes_back() {
+    let group = GroupReplication::start(3).unwrap();
+    let members = group.members();
+    assert_eq!([0, 1, 2].map(|member| group.primary_seen_by(member).unwrap()), [Some(0); 3]);
+    members[0].ask("create table kept (n int primary key)").unwrap();
+    members[0].ask("insert into kept values (1)").unwrap();
+    members[0].kill().unwrap();
+    let primary = group.wait_for_other_primary(1, 0).unwrap();
+    members[primary].ask("insert into kept values (2)").unwrap();
+    group.rejoin(0).unwrap();
+    assert_eq!(group.primary_seen_by(0).unwrap(), Some(primary));
+    let count = "set group_replication_consistency = 'BEFORE'; select count(*) from kept";
+    assert_eq!([0, 1, 2].map(|member| members[member].ask(count).unwrap()), ["2"; 3]);
 }

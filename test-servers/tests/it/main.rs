@@ -5,5 +5,6 @@ mod client;
 mod clusters;
 mod leftovers;
 mod own_mariadb;
+mod own_mysql;
 mod own_postgres;
 mod shared;

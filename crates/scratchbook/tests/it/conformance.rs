@@ -10,10 +10,12 @@ for_each_store!(scratchbook::conformance::conformance_tests);
 mod capabilities {
     macro_rules! all_are_there {
         ($store:ident, $open:path) => {
-            #[tokio::test]
-            async fn $store() {
-                let (store, _guard) = $open().await;
-                assert_eq!(store.sessions.capabilities(), scratchbook::session::Capabilities::all());
+            mod $store {
+                #[tokio::test]
+                async fn all_are_there() {
+                    let (store, _guard) = $open().await;
+                    assert_eq!(store.sessions.capabilities(), scratchbook::session::Capabilities::all());
+                }
             }
         };
     }

@@ -28,6 +28,9 @@ mod logged;
 mod mariadb;
 mod model_based;
 mod models;
+#[cfg(feature = "mysql")]
+#[allow(clippy::duplicate_mod)] // Some files of `mariadb` are compiled for both servers.
+mod mysql;
 mod operations;
 mod overlay;
 mod pending;

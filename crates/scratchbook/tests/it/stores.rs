@@ -19,6 +19,8 @@ macro_rules! for_each_store {
         $callback!(sqlite_behind_all_layers, crate::stores::sqlite_behind_all_layers);
         #[cfg(feature = "mysql")]
         $callback!(mariadb, crate::stores::mariadb);
+        #[cfg(feature = "mysql")]
+        $callback!(mysql, crate::stores::mysql);
         #[cfg(feature = "postgres")]
         $callback!(postgres, crate::stores::postgres);
     };
@@ -84,7 +86,14 @@ pub(crate) async fn sqlite() -> (Store, TempDir) {
     (connect(&uri).await.unwrap(), folder)
 }
 
-/// Returns a store in its own database on the server that the tests share.
+/// Returns a store in its own database on the MySQL that the tests share.
+#[cfg(feature = "mysql")]
+pub(crate) async fn mysql() -> (Store, crate::mysql::server::TestDatabase) {
+    let database = crate::mysql::server::TestDatabase::emptied().await;
+    (connect(&database.uri()).await.unwrap(), database)
+}
+
+/// Returns a store in its own database on the MariaDB that the tests share.
 #[cfg(feature = "mysql")]
 pub(crate) async fn mariadb() -> (Store, crate::mariadb::server::TestDatabase) {
     let database = crate::mariadb::server::TestDatabase::emptied().await;

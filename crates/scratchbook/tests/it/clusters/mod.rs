@@ -3,11 +3,12 @@
 //!
 //! - `load.rs`: processes that write, and their acknowledgements. `writer.rs`: such a process from within.
 //! - `check.rs`: what has to be stored afterwards.
-//! - `restart.rs`, `standby.rs`, `galera.rs`: what happens to the servers meanwhile.
+//! - `restart.rs`, `standby.rs`, `galera.rs`, `group.rs`: what happens to the servers meanwhile.
 //! - `partitions.rs`: every promise on PostgreSQL tables that are partitioned by user.
 
 mod check;
 mod galera;
+mod group;
 mod load;
 mod partitions;
 mod restart;

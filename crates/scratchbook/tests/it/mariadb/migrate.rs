@@ -6,8 +6,6 @@ use scratchbook::{CreateSessionConfig, ErrorKind, SessionKey, SessionService, co
 use serde_json::json;
 
 use super::server::{TestDatabase, connection};
-use crate::fixtures;
-
 async fn open(uri: &str, mode: Migrate) -> scratchbook::Result<MySqlSessionService> {
     let mut options = DatabaseOptions::default();
     options.migrate = mode;
@@ -146,6 +144,30 @@ async fn a_procedure_that_is_missing_is_made_again_or_named() {
     assert_eq!(migrate(&database.uri(), MigrationRun::Dry).await.unwrap(), []);
 }
 
+/// Somebody has removed a table that a later migration changes.
+#[tokio::test]
+async fn a_migration_that_fails_passes_on_the_servers_words_and_does_not_advise_to_migrate() {
+    let database = TestDatabase::new().await;
+    connect(&database.uri()).await.unwrap();
+    database.sql("DELETE FROM scratchbook_migrations WHERE version = 5; DROP TABLE sessions").await;
+    let error = migrate(&database.uri(), MigrationRun::Real).await.unwrap_err().to_string();
+    assert!(error.contains("sessions' doesn't exist"), "{error}");
+    assert!(!error.contains("run 'scratchbook migrate'"), "{error}");
+}
+
+/// The rights are those that docs/schema.md lists. By default, MySQL writes a binary log.
+#[tokio::test]
+async fn a_role_with_the_documented_rights_migrates_and_runs() {
+    let database = TestDatabase::new().await;
+    let name = database.name();
+    let rights = "SELECT, INSERT, UPDATE, DELETE, EXECUTE, CREATE, ALTER, DROP, INDEX, CREATE VIEW, CREATE ROUTINE, ALTER \
+        ROUTINE";
+    let role = format!("{name}_owner");
+    database.sql(&format!("CREATE USER {role} IDENTIFIED BY 'own'; GRANT {rights} ON {name}.* TO {role}")).await;
+    let uri = format!("mysql://{role}:own@{}", database.uri().split_once('@').unwrap().1);
+    works(&open(&uri, Migrate::Auto).await.unwrap()).await;
+}
+
 /// A process on another node of a cluster, to which the lock does not extend, creates the same objects.
 #[tokio::test]
 async fn what_is_there_already_is_left_alone() {
@@ -192,41 +214,4 @@ async fn people_see_each_session_with_its_merged_state() {
     let (time, seen): (String, String) = own.query_first(sql).await.unwrap().unwrap();
     assert_eq!(serde_json::from_str::<serde_json::Value>(&seen).unwrap(), state);
     assert!(time.ends_with('Z') && time.len() == 24, "{time}");
-}
-
-#[tokio::test]
-async fn a_database_of_every_version_is_read_and_written() {
-    for version in ["v1", "v2", "v3", "v4", "v5"] {
-        let database = TestDatabase::new().await;
-        database.client(&fixtures::fixture(&format!("mysql/{version}.sql")));
-        fixtures::check(&connect(&database.uri()).await.unwrap()).await;
-    }
-}
-
-/// By default, `mysqldump` makes such a copy.
-#[tokio::test]
-async fn a_copy_of_an_older_version_gets_the_procedures_that_it_lost() {
-    let (by_us, by_hand) = (TestDatabase::new().await, TestDatabase::new().await);
-    for database in [&by_us, &by_hand] {
-        database.client(&fixtures::fixture("mysql/v1.sql"));
-        database.sql("DROP PROCEDURE scratchbook_write_1").await;
-    }
-    let lacking = migrate(&by_us.uri(), MigrationRun::Dry).await.unwrap();
-    assert_eq!(lacking.iter().map(|migration| migration.version).collect::<Vec<_>>(), [2, 3, 4, 5]);
-    fixtures::check(&connect(&by_us.uri()).await.unwrap()).await;
-    lacking.iter().for_each(|migration| by_hand.client(&migration.sql));
-    fixtures::check(&connect(&format!("{}?migrate=check", by_hand.uri())).await.unwrap()).await;
-}
-
-/// Writes a dump, the next fixture, to the file that `SCRATCHBOOK_NEW_FIXTURE` names; otherwise this does nothing.
-#[tokio::test]
-async fn a_dump_is_made_for_the_next_fixture() {
-    let Some(path) = std::env::var_os("SCRATCHBOOK_NEW_FIXTURE") else {
-        return;
-    };
-    let database = TestDatabase::new().await;
-    let store = connect(&database.uri()).await.unwrap();
-    fixtures::fill(&store).await;
-    store.sessions.close().await.unwrap();
-    std::fs::write(path, database.dump()).unwrap();
 }

@@ -1,5 +1,7 @@
-//! Tests only for MySQL and MariaDB, on a server that the tests start.
+//! Tests only for MySQL and MariaDB, on a MariaDB that the tests start. Some of them are also run [on
+//! MySQL](crate::mysql).
 
+mod answers;
 mod connect;
 mod feed;
 mod migrate;
@@ -7,4 +9,5 @@ mod plans;
 mod processes;
 pub(crate) mod server;
 mod stress;
+mod versions;
 mod wire;

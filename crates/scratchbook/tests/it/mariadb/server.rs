@@ -1,45 +1,74 @@
-//! Databases on the server that the tests share.
+//! Databases on the servers that the tests share.
 
 use std::io::Write as _;
+use std::marker::PhantomData;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
+use scratchbook_test_servers::MariaDb;
 
-/// Databases with tables that no test is using. Creating tables costs far more than emptying them.
-static FREE: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// A database on the MariaDB that the tests share.
+pub(crate) type TestDatabase = DatabaseOn<SharedMariaDb>;
+
+/// A server of a test's own.
+pub(super) type OwnServer = MariaDb;
+
+/// A server that the tests share.
+pub(crate) trait SharedServer {
+    /// Returns its address.
+    fn uri() -> String;
+
+    /// Returns databases with tables that no test is using. Creating tables costs far more than emptying them.
+    fn free() -> &'static Mutex<Vec<String>>;
+}
+
+#[derive(Debug)]
+pub(crate) struct SharedMariaDb;
+
+impl SharedServer for SharedMariaDb {
+    fn uri() -> String {
+        scratchbook_test_servers::mysql().unwrap()
+    }
+
+    fn free() -> &'static Mutex<Vec<String>> {
+        static FREE: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        &FREE
+    }
+}
 
 /// A database for one test.
 #[derive(Debug)]
-pub(crate) struct TestDatabase {
+pub(crate) struct DatabaseOn<S: SharedServer> {
     name: String,
     reused: bool,
+    server: PhantomData<S>,
 }
 
-impl TestDatabase {
+impl<S: SharedServer> DatabaseOn<S> {
     /// Creates a database that is empty and has no tables.
     pub(crate) async fn new() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("test_{}_{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
-        let mut root = connection(&scratchbook_test_servers::mysql().unwrap()).await;
+        let mut root = connection(&S::uri()).await;
         root.query_drop(format!("DROP DATABASE IF EXISTS {name}; CREATE DATABASE {name} CHARACTER SET latin1"))
             .await
             .unwrap();
         root.disconnect().await.unwrap();
-        Self { name, reused: false }
+        Self { name, reused: false, server: PhantomData }
     }
 
     /// Returns a database that may have empty tables of scratchbook. Another test reuses it later.
     pub(crate) async fn emptied() -> Self {
-        let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let free = S::free().lock().unwrap_or_else(PoisonError::into_inner).pop();
         let Some(name) = free else {
             let mut database = Self::new().await;
             database.reused = true;
             return database;
         };
-        let database = Self { name, reused: true };
+        let database = Self { name, reused: true, server: PhantomData };
         let tables = [
             "apps",
             "users",
@@ -68,7 +97,7 @@ impl TestDatabase {
     }
 
     pub(crate) fn uri(&self) -> String {
-        let server = scratchbook_test_servers::mysql().unwrap();
+        let server = S::uri();
         format!("{}/{}", &server[..server.rfind('/').unwrap()], self.name)
     }
 
@@ -105,11 +134,11 @@ impl TestDatabase {
     }
 }
 
-impl Drop for TestDatabase {
+impl<S: SharedServer> Drop for DatabaseOn<S> {
     fn drop(&mut self) {
         // The database of a failed test is kept for inspection.
         if self.reused && !std::thread::panicking() {
-            FREE.lock().unwrap_or_else(PoisonError::into_inner).push(std::mem::take(&mut self.name));
+            S::free().lock().unwrap_or_else(PoisonError::into_inner).push(std::mem::take(&mut self.name));
         }
     }
 }
