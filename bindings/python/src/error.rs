@@ -23,7 +23,7 @@ fn exception_of(py: Python<'_>, class: &str, error: &Error) -> PyErr {
     let make = || {
         let conflicts: Vec<Value> = error.conflicts().iter().map(conflict).collect();
         let conflicts = if conflicts.is_empty() { None } else { Some(Value::from(conflicts).to_string()) };
-        let arguments = (class, message(error), conflicts);
+        let arguments = (class, message(error), conflicts, error.is_retryable());
         MAKE.import(py, "scratchbook._errors", "make")?.call1(arguments)
     };
     match make() {

@@ -26,7 +26,7 @@ from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from scratchbook import ScratchbookSessionService, StaleSessionError
+from scratchbook import InvalidArgumentError, ScratchbookSessionService, StaleSessionError
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
@@ -72,6 +72,27 @@ def name() -> str:
     import secrets
 
     return f"app_{secrets.token_hex(6)}"
+
+
+async def test_number_beyond_json_in_a_tools_result_is_answered_with_numbers_adk(name: str) -> None:
+    def odd() -> dict[str, Any]:
+        """A result with numbers that JSON lacks."""
+        return {"nan": float("nan"), "wei": 2**70}
+
+    for numbers, expected in (("strict", []), ("adk", [{"nan": None, "wei": str(2**70)}])):
+        service = ScratchbookSessionService("memory:", numbers=numbers)  # type: ignore[arg-type]
+        agent = LlmAgent(name="shop", model=model(("odd", {}), "done"), tools=[odd])
+        runner = Runner(app_name=name, agent=agent, session_service=service)
+        await service.create_session(app_name=name, user_id="u", session_id="s")
+        if numbers == "strict":
+            with pytest.raises(InvalidArgumentError, match='numbers="adk"'):
+                await say(runner, "s", "go")
+        else:
+            assert texts(await say(runner, "s", "go")) == ["done"]
+        session = await service.get_session(app_name=name, user_id="u", session_id="s")
+        assert session is not None
+        parts = [part for event in session.events for part in (event.content.parts or [] if event.content else [])]
+        assert [part.function_response.response for part in parts if part.function_response] == expected
 
 
 async def test_a_run_with_a_tool_a_template_and_an_output_key(service: Any, name: str) -> None:

@@ -18,6 +18,7 @@ from pydantic_core import to_jsonable_python
 
 import scratchbook
 from scratchbook import REMOVED
+from scratchbook.adk import ScratchbookSessionService
 
 EXACT: list[Any] = [
     None,
@@ -101,13 +102,81 @@ async def test_what_is_no_json_becomes_what_google_adk_makes_of_it(service: Any,
     assert await stored(service, app) == {**converted, **{f"e_{key}": value for key, value in converted.items()}}
 
 
-async def test_what_has_no_json_at_all_goes_in_as_its_repr(
+async def test_what_has_no_json_at_all_is_refused_at_creation_and_its_repr_appended(
     service: Any, app: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    session = await service.create_session(app_name=app, user_id="u", session_id="s", state={"f": len, "n": 1})
-    assert "'f' has no JSON" in caplog.text and "'n'" not in caplog.text and "Traceback" not in caplog.text
+    for value in (len, object(), b"\xff", {"\ud83d": 1}):
+        with pytest.raises(scratchbook.InvalidArgumentError, match="what is set as 'f' has no form in JSON"):
+            await service.create_session(app_name=app, user_id="u", session_id="s", state={"f": value, "n": 1})
+    session = await service.create_session(app_name=app, user_id="u", session_id="s", state={"n": 1})
     await service.append_event(session, keyed({"g": len}))
-    assert await stored(service, app) == {"f": repr(len), "g": repr(len), "n": 1}
+    assert "'g' has no JSON" in caplog.text and "Traceback" not in caplog.text
+    assert await stored(service, app) == {"g": repr(len), "n": 1}
+
+
+async def test_key_with_half_of_a_surrogate_pair_is_refused_everywhere(service: Any, app: str) -> None:
+    halves: dict[str, Any] = dict.fromkeys(["cut \ud83d", "cut \ud83e"], 1)
+    session = await service.create_session(app_name=app, user_id="u", session_id="s", state={"ok \ufffd": 1})
+    response = types.FunctionResponse(name="f", response={"deep": halves})
+    metadata = Event(author="agent", custom_metadata=halves)
+    events = [
+        keyed(halves),
+        keyed({"temp:\ud83d": 1}),
+        keyed({"a": [halves]}),
+        metadata,
+        Event(author="agent", actions=EventActions(artifact_delta=halves)),
+        Event(author="agent", content=types.Content(parts=[types.Part(function_response=response)])),
+    ]
+    for event in events:
+        with pytest.raises(scratchbook.InvalidArgumentError):
+            await service.append_event(session, event)
+    plain = scratchbook.SessionService("memory:")
+    copy = await plain.create_session(app_name=app, user_id="u")
+    for call in (
+        lambda: service.create_session(app_name=app, user_id="u", state=halves),
+        lambda: service.put_state(halves, app_name=app, user_id="u", author="x"),
+        lambda: service.increment(session, "\ud83d"),
+        lambda: plain.create_session(app_name=app, user_id="u", state=halves),
+        lambda: plain.append_event(copy, {"author": "a", "actions": {"stateDelta": {"k": halves}}}),
+    ):
+        with pytest.raises(scratchbook.InvalidArgumentError):
+            await call()
+    assert session.events == [] and await stored(service, app) == {"ok \ufffd": 1}
+
+
+NUMBERS = {"nan": math.nan, "inf": [-math.inf], "big": {"n": 2**70}, "low": -(2**63) - 1, "fits": 2**64 - 1, "f": 1e22}
+AS_ADK = {
+    "nan": None, "inf": [None], "big": {"n": "1180591620717411303424"}, "low": "-9223372036854775809",
+    "fits": 2**64 - 1, "f": 1e22,
+}  # fmt: skip
+
+
+async def test_numbers_that_no_store_can_hold_are_refused_or_stored_as_null_and_digits(app: str) -> None:
+    strict = ScratchbookSessionService("memory:")
+    response = types.FunctionResponse(name="f", response=NUMBERS)
+    event = Event(author="agent", content=types.Content(parts=[types.Part(function_response=response)]))
+    for name, number in NUMBERS.items():
+        session = await strict.create_session(app_name=app, user_id="u")
+        for call in (
+            lambda: strict.create_session(app_name=app, user_id="u", state={name: number}),  # noqa: B023
+            lambda: strict.append_event(session, keyed({name: number})),  # noqa: B023
+        ):
+            if name in ("fits", "f"):
+                await call()
+                continue
+            with pytest.raises(scratchbook.InvalidArgumentError, match='numbers="adk"'):
+                await call()
+    service = ScratchbookSessionService("memory:", numbers="adk")
+    session = await service.create_session(app_name=app, user_id="u", session_id="s", state=NUMBERS)
+    assert session.state == AS_ADK
+    await service.append_event(session, event)
+    await service.append_event(session, keyed({f"user:{name}": number for name, number in NUMBERS.items()}))
+    found = await service.get_session(app_name=app, user_id="u", session_id="s")
+    assert found is not None and found.state == {**AS_ADK, **{f"user:{name}": item for name, item in AS_ADK.items()}}
+    part = found.events[0].content.parts[0]  # type: ignore[union-attr,index]
+    assert part.function_response and part.function_response.response == AS_ADK
+    with pytest.raises(ValueError, match="'strict' or 'adk', not 'exact'"):
+        ScratchbookSessionService("memory:", numbers="exact")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])

@@ -12,13 +12,16 @@ from .results import KeyConflict
 
 
 class ScratchbookError(Exception):
-    """A call was refused or failed. Nothing has changed."""
+    """A call was refused or failed. Nothing has changed, unless the message says that a write may have taken
+    effect."""
 
     kind: str = "internal"
     """The kind of the error as a word, which is the same in every programming language."""
 
     conflicts: list[KeyConflict]
     """The keys that caused a write to be refused, each with the values `read` and `found` and its last `writer`."""
+
+    _is_retryable: bool | None = None
 
     def __init__(self, message: str, conflicts: list[KeyConflict] | None = None) -> None:
         super().__init__(message)
@@ -27,8 +30,11 @@ class ScratchbookError(Exception):
 
     @property
     def is_retryable(self) -> bool:
-        """Whether the same call may succeed later without a change."""
-        return self.kind in ("unavailable", "resource_exhausted", "conflict")
+        """Whether the same call may succeed later without a change. `False` if it may have taken effect, because a
+        retry would apply it a second time."""
+        if self._is_retryable is None:
+            return self.kind in ("unavailable", "resource_exhausted", "conflict")
+        return self._is_retryable
 
 
 class InvalidArgumentError(ScratchbookError, ValueError):
@@ -141,11 +147,10 @@ CLASSES: dict[str, type[ScratchbookError]] = {NO_SESSION: SessionNotFoundError} 
 }
 
 
-def make(kind: str, message: str, conflicts: str | None = None) -> ScratchbookError:
+def make(kind: str, message: str, conflicts: str | None, is_retryable: bool) -> ScratchbookError:
     """The exception for an error of the compiled part, by its kind or `NO_SESSION`."""
-    known = CLASSES.get(kind)
-    if known is None:
-        error = ScratchbookError(message)
+    error = CLASSES.get(kind, ScratchbookError)(message, json.loads(conflicts) if conflicts else None)
+    if kind not in CLASSES:
         error.kind = kind
-        return error
-    return known(message, json.loads(conflicts) if conflicts else None)
+    error._is_retryable = is_retryable
+    return error

@@ -12,10 +12,11 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator, Iterable
+from functools import partial
 from typing import Any
 
 from ._errors import InvalidArgumentError
-from ._json import check_finite
+from ._json import check_finite, check_written_keys
 
 DRIVERS = {"sqlite": "aiosqlite", "postgresql": "asyncpg", "mysql": "aiomysql", "mariadb": "aiomysql"}
 """The driver for a URL that names no driver."""
@@ -74,11 +75,13 @@ async def records(
 
 
 def _why_not(event: Any, shown: dict[str, Any]) -> str | None:
-    """The reason why an event differs from its JSON: pydantic writes `null` for NaN."""
-    if "null" not in json.dumps(shown):
-        return None
+    """The reason why an event differs from its JSON: pydantic writes `null` for NaN, and U+FFFD for half of a surrogate
+    pair in a key."""
+    text = json.dumps(shown, ensure_ascii=False).encode(errors="replace")
     try:
-        check_finite(event.model_dump(by_alias=True, exclude_none=True))
+        check_written_keys(text, partial(event.model_dump, by_alias=True, exclude_none=True))
+        if b"null" in text:
+            check_finite(event.model_dump(by_alias=True, exclude_none=True))
     except InvalidArgumentError as error:
         return str(error)
     return None

@@ -132,7 +132,7 @@ def with_options(url: str, options: dict[str, Any]) -> str:
     if wrong:
         raise InvalidArgumentError(
             f"{', '.join(wrong)}: no option of a service, or not with this value; a server's URL has a number as "
-            "pool_size, every service conflict and keep_repeated_ids, and all else is in the URL"
+            "pool_size, every service conflict, keep_repeated_ids and numbers, and all else is in the URL"
         )
     return url if size is None else f"{url}{'&' if '?' in url else '?'}pool_size={size}"
 

@@ -10,8 +10,10 @@ runner = Runner(app_name="shop", agent=agent, session_service=service)
 
 from __future__ import annotations
 
+import json
 import logging
 import uuid
+from functools import partial
 from typing import Any, cast
 
 from google.adk.errors.already_exists_error import AlreadyExistsError as _AdkAlreadyExists
@@ -26,7 +28,7 @@ from . import _errors, _url
 from ._appends import own_id
 from ._artifacts import InputValidationError, ScratchbookArtifactService
 from ._base import Address, Appending, Conflict, Place
-from ._json import check_finite, check_keys, dumps
+from ._json import ADK_NUMBERS, LONG, Numbers, check_keys, check_numbers, check_written_keys, dumps, fitted
 from ._model import read
 from ._service import SessionServiceOf
 from ._state import as_kept, change_state, insert, without_temp
@@ -88,6 +90,7 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
         *,
         conflict: Conflict = "merge",
         keep_repeated_ids: bool = False,
+        numbers: Numbers = "strict",
         agents_dir: Any = None,
     ) -> None:
         """Creates a service for the store that a URL names. The store is opened at the first call.
@@ -100,12 +103,18 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
                 event that this copy has not seen, as google-adk's database services do.
             keep_repeated_ids: Keep an event whose id is in the session already with other content, as google-adk's
                 in-memory service does, instead of refusing it.
+            numbers: `strict` refuses NaN, infinities and integers beyond 64 bits. google-adk's Runner ends a run whose
+                event is refused, and leaves the call of the tool that returned the number without an answer. `adk`
+                stores NaN and infinities as `null`, and such an integer as a string of its digits.
             agents_dir: Ignored; google-adk's command line passes it to every service that `services.yaml` names.
 
         Raises:
             ValueError: the URL or the mode is invalid.
         """
+        if numbers not in ("strict", "adk"):
+            raise _errors.InvalidArgumentError(f"numbers is 'strict' or 'adk', not {numbers!r}")
         super().__init__(uri, conflict=conflict, keep_repeated_ids=keep_repeated_ids)
+        self._numbers = numbers
 
     async def create_session(
         self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
@@ -115,10 +124,15 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
 
         Raises:
             AlreadyExistsError: the id is taken.
-            ValueError: a key or value that no store can hold.
+            ValueError: a key or value that no store can hold, or that has no form in JSON.
         """
         check_keys(state or {})
-        config = dumps({"session_id": session_id, "state": _json_state(state) if state else {}})
+        initial = _initial_state(state or {})
+        if self._numbers == "adk":
+            initial = fitted(initial)
+        else:
+            check_numbers({"state": initial}, advice=ADK_NUMBERS)
+        config = dumps({"session_id": session_id, "state": initial})
         return self._make_session(*await self._core.create(app_name, user_id, config))
 
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
@@ -190,13 +204,25 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
         delta = event.actions.state_delta
         kept, temp = without_temp(delta)
         if not temp and _is_plain(kept):
-            return Appending(address, event.id, _json_event(event), kept, temp)
+            return Appending(address, event.id, self._json_event(event), kept, temp)
         # A `temp:` value needs no JSON form. A stored value is converted in the same way as for a new session.
-        event.actions.state_delta = kept if _is_plain(kept) else _json_state(kept)
+        event.actions.state_delta = kept if _is_plain(kept) else _json_delta(kept)
         try:
-            return Appending(address, event.id, _json_event(event), kept, temp)
+            return Appending(address, event.id, self._json_event(event), kept, temp)
         finally:
             event.actions.state_delta = delta
+
+    def _json_event(self, event: Event) -> bytes:
+        """An event as google-adk writes it."""
+        text = event.model_dump_json(by_alias=True, exclude_none=True).encode()
+        values = partial(event.model_dump, by_alias=True, exclude_none=True)
+        check_written_keys(text, values)
+        if self._numbers == "adk":
+            # Pydantic has written NaN as null already.
+            return dumps(fitted(json.loads(text))) if LONG.search(text) else text
+        if b"null" in text or LONG.search(text):
+            check_numbers(values(), advice=ADK_NUMBERS)
+        return text
 
     def _take_over(self, session: Session, event: Event, appending: Appending, place: Place) -> None:
         if event.actions.state_delta or appending.delta:
@@ -211,14 +237,29 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
             session.last_update_time = as_kept(event.timestamp)
 
 
-def _json_state(state: dict[str, Any]) -> dict[str, Any]:
-    """State as google-adk stores it: a value without a JSON form is stored as its `repr`, with a warning."""
+def _initial_state(state: dict[str, Any]) -> dict[str, Any]:
+    """State of a new session as JSON.
+
+    Raises:
+        InvalidArgumentError: a value has no form in JSON; the message names its key.
+    """
     try:
         return cast(dict[str, Any], to_jsonable_python(state))
+    except Exception as error:  # A value's own serializer may raise anything.
+        keys = ", ".join(repr(key) for key, value in state.items() if not _has_json(value))
+        message = f"what is set as {keys} has no form in JSON; convert it to text, numbers, lists or dicts: {error}"
+        raise _errors.InvalidArgumentError(message) from error
+
+
+def _json_delta(delta: dict[str, Any]) -> dict[str, Any]:
+    """Changes as google-adk stores them: a value without a JSON form is stored as its `repr`, with a warning, since a
+    refused event would end the run."""
+    try:
+        return cast(dict[str, Any], to_jsonable_python(delta))
     except Exception:  # A value's own serializer may raise anything.
-        stored = cast(dict[str, Any], to_jsonable_python(state, serialize_unknown=True))
+        stored = cast(dict[str, Any], to_jsonable_python(delta, serialize_unknown=True))
     # Find the keys again, to name them in the log.
-    keys = [repr(key) for key, value in state.items() if not _has_json(value)]
+    keys = [repr(key) for key, value in delta.items() if not _has_json(value)]
     logger.warning("what is set as %s has no JSON; its repr is stored", ", ".join(keys))
     return stored
 
@@ -240,14 +281,6 @@ def _is_plain(value: Any) -> bool:
     if kind is dict:
         return all(type(key) is str and _is_plain(item) for key, item in value.items())
     return kind in _PLAIN or (kind is list and all(map(_is_plain, value)))
-
-
-def _json_event(event: Event) -> bytes:
-    """An event as google-adk writes it. Pydantic writes NaN as `null`, so an event with `null` is searched for NaN."""
-    text = event.model_dump_json(by_alias=True, exclude_none=True).encode()
-    if b"null" in text:
-        check_finite(event.model_dump(by_alias=True, exclude_none=True))
-    return text
 
 
 def register(registry: Any = None) -> None:
@@ -285,11 +318,12 @@ def _of_uri(
     *,
     conflict: Conflict = "merge",
     keep_repeated_ids: bool = False,
+    numbers: Numbers = "strict",
     agents_dir: Any = None,
     **options: Any,
 ) -> ScratchbookSessionService:
     url = _url.with_options(uri, options)
-    return ScratchbookSessionService(url, conflict=conflict, keep_repeated_ids=keep_repeated_ids)
+    return ScratchbookSessionService(url, conflict=conflict, keep_repeated_ids=keep_repeated_ids, numbers=numbers)
 
 
 def _artifacts_of_uri(uri: str, **options: Any) -> ScratchbookArtifactService:
