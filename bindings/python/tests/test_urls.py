@@ -24,6 +24,7 @@ from scratchbook._url import store_uri
         ("sqlite+aiosqlite:///:memory:", "memory:"),
         ("sqlite:///a.db", "sqlite://a.db"),
         ("sqlite:////data/a.db", "sqlite:///data/a.db"),
+        ("sqlite:////a.db", "sqlite:////a.db"),
         ("sqlite+aiosqlite:///dir/a b%20c.db", "sqlite://dir/a b%20c.db"),
         ("scratchbook+sqlite:////data/a.db?synchronous=normal", "sqlite:///data/a.db?synchronous=normal"),
         ("sqlite:///a.db?check_same_thread=false&timeout=1.5", "sqlite://a.db?lock_timeout_ms=1500"),

@@ -124,7 +124,9 @@ fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<OpenedDatabas
     connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
     // Savepoints then use memory instead of a file for the pages that they may have to restore.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
-    schema::prepare(&mut connection, &path, &mut lock)?;
+    if options.mode != SqliteMode::ReadOnly {
+        schema::prepare(&mut connection, &path, &mut lock)?;
+    }
     let page: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
     let page = u64::from(page.max(1));
     if let Some(bytes) = options.max_size_bytes {

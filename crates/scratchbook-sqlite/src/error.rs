@@ -71,6 +71,11 @@ pub(super) fn describe(error: &rusqlite::Error) -> (ErrorKind, &'static str) {
         _ if error.sqlite_extended_error_code() == Some(ffi::SQLITE_IOERR_SHMSIZE) => {
             (ErrorKind::ResourceExhausted, FULL)
         }
+        _ if error.sqlite_extended_error_code() == Some(ffi::SQLITE_IOERR_SHMMAP) => (
+            ErrorKind::FailedPrecondition,
+            "its file system has no shared memory (mmap), which SQLite needs beside its log; put the database on a local \
+             disk, such as a named volume of a container",
+        ),
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => (
             ErrorKind::Unavailable,
             "another program holds the database's lock; close a transaction left open there, then try again",
@@ -103,9 +108,10 @@ mod tests {
     use scratchbook_core::error::ErrorKind;
 
     #[test]
-    fn shared_memory_without_room_is_a_full_disk() {
+    fn missing_shared_memory_is_told_apart_from_a_full_disk_and_a_failed_one() {
         let kind = |code| describe(&Error::SqliteFailure(ffi::Error::new(code), None)).0;
         assert_eq!(kind(ffi::SQLITE_IOERR_SHMSIZE), ErrorKind::ResourceExhausted);
         assert_eq!(kind(ffi::SQLITE_IOERR_READ), ErrorKind::Unavailable);
+        assert_eq!(kind(ffi::SQLITE_IOERR_SHMMAP), ErrorKind::FailedPrecondition);
     }
 }

@@ -1,6 +1,6 @@
 //! The options of a database, set in code or in a URI.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -148,6 +148,7 @@ impl SqliteOptions {
             Error::invalid(format!("the scheme '{scheme}' is not SQLite's; write sqlite://PATH"))
         })?;
         let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+        check_slashes(path)?;
         let mut options = Self::default();
         for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
             options.read_parameter(parameter)?;
@@ -196,6 +197,22 @@ impl SqliteOptions {
     }
 }
 
+/// Refuses what names a file of the root folder here, but another one to who counts slashes as SQLAlchemy does. A
+/// process with the rights would make that file without a word.
+fn check_slashes(path: &str) -> Result<()> {
+    let Some(name) = path.strip_prefix('/') else { return Ok(()) };
+    let right = if name == ":memory:" {
+        "write memory: for a store in memory".to_owned()
+    } else if name.starts_with("./") || name.starts_with("../") {
+        format!("write sqlite://{name}")
+    } else if !name.is_empty() && !name.contains('/') && !Path::new(path).exists() {
+        format!("write sqlite://{name} for a file in this folder, or sqlite:///{path} for a new one in the root folder")
+    } else {
+        return Ok(());
+    };
+    Err(Error::invalid(format!("sqlite://{path} names {path}, in the root folder; {right}")))
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -217,6 +234,23 @@ mod tests {
         assert_eq!(mode("sqlite://agents.db"), SqliteMode::Create);
         assert_eq!(mode("sqlite://agents.db?mode=ro"), SqliteMode::ReadOnly);
         assert_eq!(mode("sqlite://agents.db?mode=rw&synchronous=normal"), SqliteMode::Existing);
+    }
+
+    #[test]
+    fn three_slashes_of_sqlalchemy_are_refused_with_the_right_form() {
+        for (uri, right) in [
+            ("sqlite:///:memory:", "write memory: "),
+            ("sqlite:///./x.db", "write sqlite://./x.db"),
+            ("sqlite:///../x.db", "write sqlite://../x.db"),
+            ("sqlite:///no_such.db?mode=rwc", "write sqlite://no_such.db for"),
+            ("sqlite:///no_such.db", "sqlite:////no_such.db for a new one"),
+        ] {
+            let error = SqliteOptions::from_uri(uri).unwrap_err().to_string();
+            assert!(error.contains(right), "{uri}: {error}");
+        }
+        for uri in ["sqlite:////no_such.db", "sqlite:///data/x.db", "sqlite://./x.db", "sqlite://x.db"] {
+            assert!(SqliteOptions::from_uri(uri).is_ok(), "{uri}");
+        }
     }
 
     #[test]

@@ -70,18 +70,21 @@ fn described(migration: &refinery_core::Migration) -> Migration {
 /// Several processes may do this at the same time, so the check that is made without the lock is repeated under the
 /// lock.
 pub(super) fn prepare(connection: &mut Connection, path: &Path, lock: &mut FileLock) -> Fallible<()> {
-    if is_current(connection, path)? {
+    if is_current(connection, path)? && mark(connection)? == APPLICATION_ID {
         return Ok(());
     }
     lock.hold(|| migrate(connection, path))
 }
 
 fn migrate(connection: &mut Connection, path: &Path) -> Fallible<()> {
-    if is_current(connection, path)? {
+    let is_current = is_current(connection, path)?;
+    // Set before the first table is created, so that a file left behind by a crash is recognized as ours.
+    if mark(connection)? != APPLICATION_ID {
+        connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    }
+    if is_current {
         return Ok(());
     }
-    // Set before the first table is created, so that a file left behind by a crash is recognized as ours.
-    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
     let mut runner = Runner::new(&embedded()?).set_grouped(true);
     runner.set_migration_table_name(MIGRATIONS_TABLE);
     runner.run(connection).map_err(|e| {
@@ -126,20 +129,31 @@ fn schema_state(connection: &Connection, path: &Path) -> Fallible<SchemaState> {
 }
 
 fn read_state(connection: &Connection, path: &Path) -> Fallible<SchemaState> {
-    let id: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    if id != APPLICATION_ID && (id != 0 || tables != 0) {
+    let known = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1";
+    let has_ours = connection.query_row(known, [MIGRATIONS_TABLE], |_| Ok(())).optional()?.is_some();
+    let is_ours = match mark(connection)? {
+        APPLICATION_ID => true,
+        // What `.dump` writes has our tables, but not the mark.
+        0 => tables == 0 || has_ours,
+        _ => false,
+    };
+    if !is_ours {
         return Err(refused(format!(
             "{}: a SQLite database, but not a scratchbook database; name another",
             path.display()
         )));
     }
-    let known = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1";
-    if connection.query_row(known, [MIGRATIONS_TABLE], |_| Ok(())).optional()?.is_none() {
+    if !has_ours {
         return Ok(SchemaState::Empty);
     }
     let version = format!("SELECT coalesce(max(version), 0) FROM {MIGRATIONS_TABLE}");
     Ok(SchemaState::Version(connection.query_row(&version, [], |row| row.get(0))?))
+}
+
+/// Returns what marks the program that a database belongs to; 0 is none.
+fn mark(connection: &Connection) -> Fallible<i32> {
+    Ok(connection.pragma_query_value(None, "application_id", |row| row.get(0))?)
 }
 
 fn refused(message: String) -> StoreFailure {

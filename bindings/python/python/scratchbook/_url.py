@@ -154,6 +154,9 @@ def _sqlite(rest: str) -> str:
     known = [
         ("lock_timeout_ms", _milliseconds(value)) if name == "timeout" else (name, value) for name, value in parameters
     ]
+    if path.rfind("/") == 0:
+        # Four slashes mean the root folder; the store refuses three, which are a slip there.
+        path = f"/{path}"
     return f"sqlite://{path}" + (f"?{urlencode(known)}" if known else "")
 
 

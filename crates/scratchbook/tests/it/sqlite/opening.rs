@@ -222,3 +222,25 @@ async fn a_file_in_a_folder_that_may_not_be_written_is_read_unless_others_write_
     assert_eq!(n_of(&open(SqliteMode::ReadOnly).await.unwrap()).await, json!(3));
     permit(0o755);
 }
+
+/// `.dump` writes every table and row, but not the mark in the file's header.
+#[tokio::test]
+async fn a_database_without_its_mark_is_known_by_its_tables_and_marked_by_the_first_writer() {
+    let database = DatabaseFile::new();
+    let service = database.open().await;
+    create(&service, "s", json!({"k": 1})).await;
+    service.close().await.unwrap();
+    database.sql("PRAGMA journal_mode = DELETE; PRAGMA application_id = 0");
+    let before = fs::read(&database.path).unwrap();
+    let reader = database.try_open(SqliteOptions::default().with_mode(SqliteMode::ReadOnly)).await.unwrap();
+    assert_eq!(get(&reader, &key("s")).await.unwrap().state().get("k"), Some(&json!(1)));
+    reader.close().await.unwrap();
+    assert_eq!(fs::read(&database.path).unwrap(), before, "a reader changes nothing");
+    let service = database.open().await;
+    append(&service, &key("s"), setting("k", 2)).await.unwrap();
+    service.close().await.unwrap();
+    // The mark is at this place of the header.
+    assert_eq!(fs::read(&database.path).unwrap()[68..72], *b"sbk1");
+    database.sql("PRAGMA application_id = 7");
+    assert!(refused(&database).await.to_string().contains("not a scratchbook database"));
+}
