@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::provider::ApiKey;
 
 /// The minimum length of a secret in a header. Shorter words, such as `1` or `true`, are not secrets, and replacing
-/// them would garble messages.
+/// them would garble messages. A shorter key is replaced only where it stands alone.
 const SHORTEST: usize = 8;
 
 /// Secrets, each with its replacement.
@@ -28,12 +28,44 @@ impl Secrets {
 
     /// Returns the text with secrets replaced, since a provider may repeat them.
     pub(super) fn hidden_in(&self, text: &str) -> String {
-        self.0.iter().fold(text.to_owned(), |text, (secret, shown)| text.replace(secret, shown))
+        let mut text = text.to_owned();
+        for (secret, shown) in self.0.iter() {
+            if secret.len() >= SHORTEST {
+                text = text.replace(secret, shown);
+                continue;
+            }
+            let mut rest = std::mem::take(&mut text);
+            while let Some((before, after)) = rest.split_once(secret) {
+                text += before;
+                let is_in_word = text.ends_with(char::is_alphanumeric) || after.starts_with(char::is_alphanumeric);
+                text += if is_in_word { secret } else { shown };
+                rest = after.to_owned();
+            }
+            text += &rest;
+        }
+        text
     }
 }
 
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secrets")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ApiKey, Secrets};
+    use crate::provider::ProviderModel;
+
+    #[test]
+    fn a_short_key_is_hidden_only_where_it_stands_alone() {
+        let provider = ProviderModel::parse("openai::m").unwrap().provider;
+        let hidden = |key: &str, text: &str| {
+            let key = ApiKey::find(provider, Some(key.to_owned())).unwrap();
+            Secrets::new(key.as_ref(), std::iter::empty()).hidden_in(text)
+        };
+        assert_eq!(hidden("x", "an extra x: xx, exactly \"x\" in x"), "an extra [key]: xx, exactly \"[key]\" in [key]");
+        assert_eq!(hidden("long-secret", "a_long-secret_b"), "a_[key]_b");
     }
 }
