@@ -82,6 +82,9 @@ pub trait Connect: Sized {
     /// Writes a row and rolls it back.
     async fn check_writable(&self) -> Attempt<()>;
 
+    /// Says in one sentence what does not work, although calls are still answered.
+    fn degraded(&self) -> Option<String>;
+
     /// Closes every connection.
     async fn close(&self);
 }

@@ -22,12 +22,14 @@
 //! - `after.rs`: notices of commits, in this process and to others.
 //! - `failure.rs`: the facts about a failed statement, and when it is retried.
 //! - `sessions.rs`, `artifacts.rs`: the two services; `usage.rs`: how much is stored, for quotas.
-//! - `page.rs`: pages with a limit in bytes. `gate.rs`: closing. `uri.rs`, `options.rs`: the address and the options.
+//! - `capacity.rs`: how many connections calls may use. `tls.rs`: the checks of a server's certificate. `page.rs`: pages with a limit in bytes. `gate.rs`: closing.
+//!   `uri.rs`, `options.rs`: the address and the options.
 
 mod after;
 mod artifacts;
 mod backend;
 mod batch;
+mod capacity;
 mod creations;
 mod events;
 mod failure;
@@ -40,6 +42,7 @@ mod requests;
 mod resolve;
 mod sessions;
 mod sync;
+mod tls;
 mod uri;
 mod usage;
 
@@ -70,6 +73,8 @@ pub use backend::{
     ResolvedWrites, Retention, Sessions, StateLogs, States, Usages,
 };
 #[doc(hidden)]
+pub use capacity::Capacity;
+#[doc(hidden)]
 pub use failure::{Attempt, CommitFate, Failure, Idempotency};
 #[doc(hidden)]
 pub use hashes::HashedSession;
@@ -82,6 +87,8 @@ pub use page::{RowCount, RowRoom};
 pub use past::{Checkpoint, Past, PastScopes};
 #[doc(hidden)]
 pub use requests::{AppendRow, CreationOutcome, NewAppend, NewCreation, NewFork, Unresolved};
+#[doc(hidden)]
+pub use tls::{CertificateCheck, client_config, describe as describe_tls, trusted_certificates};
 #[doc(hidden)]
 pub use uri::DatabaseUri;
 

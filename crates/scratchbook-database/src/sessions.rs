@@ -244,8 +244,9 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
         Ok(())
     }
 
-    async fn check_writable(&self) -> Result<()> {
-        self.read(|| self.backend.check_writable()).await
+    async fn check_writable(&self) -> Result<Vec<String>> {
+        self.read(|| self.backend.check_writable()).await?;
+        Ok(self.backend.degraded().into_iter().collect())
     }
 
     async fn close(&self) -> Result<()> {

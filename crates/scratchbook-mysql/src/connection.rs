@@ -4,19 +4,19 @@
 //! call, so consecutive calls would open new ones. The driver's pool also resets connections, which costs a round trip
 //! and loses the prepared statements.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::connector::dial;
 use super::error::{self, Stage, failure};
 use super::lease::{Lease, give_up};
-use scratchbook_core::error::{Error, ErrorKind};
-use scratchbook_database::{Attempt, CommitFate, DatabaseOptions, Failure, Idempotency, TlsMode};
+use super::relay::Relay;
+use scratchbook_database::{Attempt, Capacity, CertificateCheck, DatabaseOptions, Idempotency};
 
 /// After this time without use, a connection is pinged before it is used.
 const IDLE: Duration = Duration::from_secs(10);
@@ -29,10 +29,14 @@ const PING: Duration = Duration::from_secs(1);
 /// The connections of a service.
 pub(super) struct Connections {
     options: Opts,
-    tls: TlsMode,
+    check: CertificateCheck,
+    /// Carries the connections if the driver cannot encrypt them.
+    _relay: Option<Relay>,
     pub(super) place: Arc<str>,
     idle: Mutex<Vec<Idle>>,
-    pub(super) permits: Arc<Semaphore>,
+    pub(super) capacity: Arc<Capacity>,
+    /// How many calls hold a connection.
+    pub(super) leased: AtomicUsize,
     connect_timeout: Duration,
     pub(super) statement_timeout: Duration,
 }
@@ -45,13 +49,21 @@ pub(super) struct Idle {
 
 impl Connections {
     /// Creates a pool with one connection.
-    pub(super) fn new(driver: Opts, place: Arc<str>, first: Conn, options: &DatabaseOptions) -> Self {
+    pub(super) fn new(
+        driver: Opts,
+        relay: Option<Relay>,
+        place: Arc<str>,
+        first: Conn,
+        options: &DatabaseOptions,
+    ) -> Self {
         Self {
             options: driver,
-            tls: options.tls,
+            check: CertificateCheck::of(options),
+            _relay: relay,
             place,
             idle: Mutex::new(vec![Idle { connection: first, since: Some(Instant::now()) }]),
-            permits: Arc::new(Semaphore::new(options.pool_size.clamp(1, Semaphore::MAX_PERMITS))),
+            capacity: Capacity::new(options.pool_size),
+            leased: AtomicUsize::new(0),
             connect_timeout: options.connect_timeout,
             statement_timeout: options.statement_timeout,
         }
@@ -64,13 +76,37 @@ impl Connections {
 
     /// Takes a connection for one call, which has to end within the statement timeout.
     pub(super) async fn lease(&self, idempotency: Idempotency) -> Attempt<Lease<'_>> {
-        let permit = timeout(self.statement_timeout, Arc::clone(&self.permits).acquire_owned()).await;
-        let permit = permit.map_err(|_| self.busy())?.map_err(|_| Failure::from(scratchbook_core::store::closed()))?;
-        let connection = match self.reuse(idempotency).await {
-            Some(connection) => connection,
-            None => self.connect().await?,
-        };
-        Ok(Lease::new(self, connection, permit))
+        if self.capacity.is_due() {
+            let capacity = Arc::clone(&self.capacity);
+            let made = timeout(self.connect_timeout, dial(self.options.clone(), self.check));
+            tokio::spawn(async move {
+                if let Ok(Ok((connection, _))) = made.await {
+                    capacity.regain();
+                    give_up(connection);
+                }
+            });
+        }
+        loop {
+            let permit = self.capacity.acquire(&self.place, self.statement_timeout).await?;
+            let made = match self.reuse(idempotency).await {
+                Some(connection) => Ok(connection),
+                None => self.connect().await,
+            };
+            let failure = match made {
+                Ok(connection) => return Ok(Lease::new(self, connection, permit)),
+                Err(failure) => failure,
+            };
+            let idle = self.idle().len();
+            if (idle == 0 && self.leased.load(Ordering::Relaxed) == 0) || self.capacity.is_closed() {
+                return Err(failure);
+            }
+            // Other connections work, so this call waits for one of them.
+            self.capacity.lose(permit, idle, &failure.error);
+        }
+    }
+
+    pub(super) fn degraded(&self) -> Option<String> {
+        self.capacity.degraded()
     }
 
     async fn reuse(&self, idempotency: Idempotency) -> Option<Conn> {
@@ -93,15 +129,9 @@ impl Connections {
     }
 
     async fn connect(&self) -> Attempt<Conn> {
-        let made = timeout(self.connect_timeout, dial(self.options.clone(), &self.tls)).await;
+        let made = timeout(self.connect_timeout, dial(self.options.clone(), self.check)).await;
         let made = made.map_err(|_| error::unreached(&self.place, self.connect_timeout.as_secs_f64()))?;
         made.map(|(connection, _)| connection).map_err(|error| failure(&self.place, Stage::Connecting, &error))
-    }
-
-    fn busy(&self) -> Failure {
-        let seconds = self.statement_timeout.as_secs_f64();
-        let what = format!("{}: no connection became free within {seconds} s; raise pool_size", self.place);
-        Failure::new(CommitFate::NotSent, Error::new(ErrorKind::ResourceExhausted, what))
     }
 
     /// Closes all idle connections.
@@ -116,7 +146,7 @@ impl Connections {
 
     /// Closes the idle connections and refuses new calls.
     pub(super) async fn close(&self) {
-        self.permits.close();
+        self.capacity.close();
         let idle = std::mem::take(&mut *self.idle());
         for Idle { connection, .. } in idle {
             // The server may be gone already.

@@ -8,10 +8,11 @@ use tokio::time::timeout;
 
 use super::connection::Connections;
 use super::error::{self, Stage, failure};
+use super::relay::Relay;
 use super::tls;
 use super::uri::DatabaseAddress;
 use scratchbook_core::error::{Error, ErrorKind, Result};
-use scratchbook_database::{Attempt, DatabaseOptions, LOCK_TIMEOUT, TlsMode};
+use scratchbook_database::{Attempt, CertificateCheck, DatabaseOptions, LOCK_TIMEOUT, TlsMode, client_config};
 
 /// How many prepared statements a connection keeps; this crate has fewer.
 const STATEMENTS: usize = 64;
@@ -44,43 +45,60 @@ async fn open_untimed(target: DatabaseAddress, options: &DatabaseOptions) -> Att
         .user(target.user)
         .pass(target.password)
         .db_name(Some(target.database))
+        .socket(target.socket.clone())
         .prefer_socket(false)
         .stmt_cache_size(STATEMENTS)
         .max_allowed_packet(Some(MAX_PACKET))
         .wait_timeout(Some(0));
-    let (mut connection, builder) = first(builder, options, &place).await?;
+    // A socket in the file system needs no encryption.
+    let mode = if target.socket.is_some() { TlsMode::Disable } else { options.tls };
+    let (mut connection, builder, relay) = first(builder, &options.clone().with_tls(mode), &place).await?;
     let (server, setup) = describe(&mut connection, &place).await?;
     connection.query_drop(&setup).await.map_err(|error| failure(&place, Stage::Connecting, &error))?;
-    let connections = Connections::new(builder.setup(vec![setup]).into(), place, connection, options);
+    let connections = Connections::new(builder.setup(vec![setup]).into(), relay, place, connection, options);
     Ok((server, connections))
 }
 
-/// Makes the first connection, which determines whether encryption is used.
-async fn first(builder: OptsBuilder, options: &DatabaseOptions, place: &str) -> Attempt<(Conn, OptsBuilder)> {
+/// Makes the first connection, which determines whether encryption is used, and whose.
+async fn first(
+    builder: OptsBuilder,
+    options: &DatabaseOptions,
+    place: &str,
+) -> Attempt<(Conn, OptsBuilder, Option<Relay>)> {
     let failed = |error: mysql_async::Error| failure(place, Stage::Connecting, &error);
-    let ssl = tls::options(&options.tls, options, place).await?;
-    match dial(builder.clone().ssl_opts(ssl).into(), &options.tls).await {
-        Ok((connection, opts)) => Ok((connection, OptsBuilder::from_opts(opts))),
-        Err(error) if options.tls == TlsMode::Prefer && tls::may_do_without(&error) => {
-            let connection = Conn::new(builder.clone()).await.map_err(failed)?;
-            Ok((connection, builder))
+    let ssl = tls::options(options).map_err(|error| error.context(place))?;
+    let mut error = match dial(builder.clone().ssl_opts(ssl).into(), CertificateCheck::of(options)).await {
+        Ok((connection, opts)) => return Ok((connection, OptsBuilder::from_opts(opts), None)),
+        Err(error) => error,
+    };
+    if tls::is_refused_by_driver(&error) {
+        let config = client_config(options).map_err(|error| error.context(place))?;
+        let opts = Opts::from(builder.clone());
+        let relay = Relay::start(opts.ip_or_hostname().to_owned(), opts.tcp_port(), config);
+        let relay = relay.map_err(|error| failed(mysql_async::Error::Io(error.into())))?;
+        let builder = builder.clone().socket(Some(relay.socket().to_string_lossy()));
+        match Conn::new(builder.clone()).await {
+            Ok(connection) => return Ok((connection, builder, Some(relay))),
+            Err(end) => error = relay.failure().map_or(end, |failure| mysql_async::Error::Io(failure.into())),
         }
-        Err(error) => Err(failed(error)),
     }
+    if options.tls == TlsMode::Prefer && tls::may_do_without(&error) {
+        let connection = Conn::new(builder.clone()).await.map_err(failed)?;
+        return Ok((connection, builder, None));
+    }
+    Err(failed(error))
 }
 
-/// Connects. With `verify-ca`, if only the server's name is wrong, connects again under a name from the server's
-/// certificate. This name may differ between servers.
-pub(super) async fn dial(opts: Opts, mode: &TlsMode) -> mysql_async::Result<(Conn, Opts)> {
+/// Connects. If only the chain is to be checked, and only the server's name is wrong, connects again without this check.
+pub(super) async fn dial(opts: Opts, check: CertificateCheck) -> mysql_async::Result<(Conn, Opts)> {
     let error = match Conn::new(opts.clone()).await {
         Ok(connection) => return Ok((connection, opts)),
         Err(error) => error,
     };
-    let name = tls::presented_name(&error).filter(|_| *mode == TlsMode::VerifyCa);
-    let (Some(name), Some(ssl)) = (name, opts.ssl_opts().cloned()) else {
+    let ssl = opts.ssl_opts().filter(|_| check == CertificateCheck::Chain);
+    let Some(ssl) = ssl.and_then(|ssl| tls::without_name(ssl, &error)) else {
         return Err(error);
     };
-    let ssl = ssl.with_danger_tls_hostname_override(Some(name));
     let opts = Opts::from(OptsBuilder::from_opts(opts).ssl_opts(ssl));
     Ok((Conn::new(opts.clone()).await?, opts))
 }

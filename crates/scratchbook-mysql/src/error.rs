@@ -54,7 +54,7 @@ pub(super) fn failure(place: &str, stage: Stage, error: &MySqlError) -> Failure 
         (_, Stage::Connecting) => (
             CommitFate::NotSent,
             ErrorKind::Unavailable,
-            "the server cannot be reached; check that it runs, and host and port",
+            "the server cannot be reached; check that it runs, and host and port or unix_socket",
         ),
         (_, Stage::Reading | Stage::Writing | Stage::Migrating) => {
             (CommitFate::Unknown, ErrorKind::Unavailable, "the connection was lost before the answer")
@@ -78,11 +78,6 @@ pub(super) fn too_slow(place: &str, seconds: f64) -> Failure {
 pub(super) fn unreached(place: &str, seconds: f64) -> Failure {
     let what = format!("{place}: no connection within {seconds} s (connect_timeout)");
     Failure::new(CommitFate::NotSent, Error::new(ErrorKind::Unavailable, what))
-}
-
-/// Returns the error of a failed encryption.
-pub(super) fn refused_tls(message: String) -> Error {
-    Error::new(ErrorKind::FailedPrecondition, message)
 }
 
 /// Returns whether a connection is still usable after this error.

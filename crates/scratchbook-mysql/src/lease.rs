@@ -1,5 +1,6 @@
 //! The operations of a call on its connection, each statement within its timeout.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
@@ -28,6 +29,7 @@ pub(super) struct Lease<'a> {
 
 impl<'a> Lease<'a> {
     pub(super) fn new(pool: &'a Connections, connection: Conn, permit: OwnedSemaphorePermit) -> Self {
+        pool.leased.fetch_add(1, Ordering::Relaxed);
         let end = Instant::now() + pool.statement_timeout;
         Self { pool, connection: Some(connection), _permit: permit, end, unkept: false, migrating: false }
     }
@@ -205,8 +207,9 @@ async fn query(connection: &mut Option<Conn>, sql: &str) -> mysql_async::Result<
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
+        self.pool.leased.fetch_sub(1, Ordering::Relaxed);
         let Some(connection) = self.connection.take() else { return };
-        if self.unkept || self.pool.permits.is_closed() {
+        if self.unkept || self.pool.capacity.is_closed() {
             return give_up(connection);
         }
         self.pool.idle().push(Idle { connection, since: Some(Instant::now()) });

@@ -12,7 +12,8 @@
 //!
 //! # Layout
 //!
-//! - `uri.rs`, `tls.rs`, `connector.rs`, `connection.rs`: from a URI to a pool of connections.
+//! - `uri.rs`, `tls.rs`, `connector.rs`, `connection.rs`: from a URI to a pool of connections. `relay.rs`:
+//!   TLS for certificates that the driver refuses.
 //! - `lease.rs`: the operations of a call on a connection; `row.rs`: reading the columns of a row.
 //! - `schema.rs`, `migrating.rs`, `script.rs`, `migrations/`: the tables, and the procedure that writes everything in
 //!   one call.
@@ -47,6 +48,11 @@ mod owners;
 mod past;
 mod procedure;
 mod read;
+#[cfg(unix)]
+mod relay;
+#[cfg(not(unix))]
+#[path = "without_relay.rs"]
+mod relay;
 mod removals;
 mod resolve;
 mod retention;
@@ -86,7 +92,8 @@ use uri::DatabaseAddress;
 /// The URI is `mysql://USER:PASSWORD@HOST:PORT/DATABASE` or `mariadb://...`. The database has to exist; the tables are
 /// created in it. A `+driver` after the scheme is ignored, as is `charset=utf8mb4`. The parameters are those of
 /// [`DatabaseOptions`]: `pool_size`, `connect_timeout` (seconds), `statement_timeout_ms`, `retry_timeout_ms`,
-/// `sslmode`, `sslrootcert`, `migrate`, and `table_prefix`.
+/// `sslmode`, `sslrootcert`, `migrate`, and `table_prefix`. `unix_socket` is the path of a socket, in place of host and
+/// port.
 ///
 /// ```no_run
 /// use scratchbook::store::MySqlSessionService;
@@ -195,6 +202,10 @@ impl Connect for MySql {
             lease.query(&self.sql(sql)).await?;
         }
         lease.rollback().await
+    }
+
+    fn degraded(&self) -> Option<String> {
+        self.connections.degraded()
     }
 
     async fn close(&self) {

@@ -6,10 +6,13 @@ use scratchbook_core::error::{Error, Result};
 use scratchbook_database::{DatabaseOptions, DatabaseUri, check_name};
 
 const PARAMETERS: &str = "'pool_size', 'connect_timeout', 'statement_timeout_ms', 'retry_timeout_ms', 'sslmode', \
-    'sslrootcert', 'migrate', 'table_prefix' and 'charset=utf8mb4'";
+    'sslrootcert', 'migrate', 'table_prefix', 'unix_socket' and 'charset=utf8mb4'";
 
 /// With a prefix of this length, the names of our tables and procedures have at most 64 characters.
 const MAX_PREFIX: usize = 32;
+
+/// The parameter with the path of the server's socket. It belongs to the address, not to the options.
+const SOCKET: &str = "unix_socket";
 
 const FORM: &str = "mysql://USER:PASSWORD@HOST:PORT/DATABASE";
 
@@ -26,7 +29,9 @@ pub(super) fn read_uri(uri: &str) -> Result<(DatabaseUri, DatabaseOptions)> {
     {
         return Err(Error::invalid(format!("charset={charset}; only utf8mb4 holds every text")));
     }
+    let socket = uri.take(SOCKET);
     uri.finish(PARAMETERS)?;
+    uri.parameters.extend(socket.map(|path| (SOCKET.to_owned(), path)));
     Ok((uri, options))
 }
 
@@ -37,14 +42,20 @@ pub(super) struct DatabaseAddress {
     pub(super) user: Option<String>,
     pub(super) password: Option<String>,
     pub(super) database: String,
+    /// A socket in the file system, in place of host and port.
+    pub(super) socket: Option<String>,
     pub(super) prefix: String,
     /// The form for messages, without the password.
     pub(super) place: String,
 }
 
 impl DatabaseAddress {
-    pub(super) fn new(uri: DatabaseUri, options: &DatabaseOptions) -> Result<Self> {
-        let place = uri.to_string();
+    pub(super) fn new(mut uri: DatabaseUri, options: &DatabaseOptions) -> Result<Self> {
+        let socket = uri.take(SOCKET).filter(|path| !path.is_empty());
+        let mut place = uri.to_string();
+        if let Some(path) = &socket {
+            place += &format!("?{SOCKET}={path}");
+        }
         let invalid = |what: &str| Error::invalid(format!("{place}: {what}; the form is {FORM}"));
         let (server, database) = uri.address.split_once('/').unwrap_or((&uri.address, ""));
         if database.is_empty() {
@@ -74,6 +85,7 @@ impl DatabaseAddress {
             user: user.filter(|user| !user.is_empty()).map(|user| decode(user, "user")).transpose()?,
             password: password.map(|password| decode(password, "password")).transpose()?,
             database: decode(database, "database")?,
+            socket,
             prefix,
             place,
         })
@@ -113,6 +125,14 @@ mod tests {
     fn what_a_uri_leaves_out_has_a_default() {
         let target = target("mysql:///db").unwrap();
         assert_eq!((target.host.as_str(), target.port, target.user, target.password), ("localhost", 3306, None, None));
+        assert_eq!(target.socket, None);
+    }
+
+    #[test]
+    fn a_socket_belongs_to_the_address_and_is_shown_in_messages() {
+        let target = target("mysql+pymysql://me:s3cret@/db?unix_socket=/run/mysqld/mysqld.sock").unwrap();
+        assert_eq!(target.socket.as_deref(), Some("/run/mysqld/mysqld.sock"));
+        assert_eq!(target.place, "mysql://me@/db?unix_socket=/run/mysqld/mysqld.sock");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::lease::Lease;
 use super::listen::Notices;
 use super::{error, uri};
 use scratchbook_core::error::{Error, ErrorKind, Result};
-pub(crate) use scratchbook_database::{Attempt, CommitFate, DatabaseOptions, DatabaseUri, Failure};
+pub(crate) use scratchbook_database::{Attempt, Capacity, CommitFate, DatabaseOptions, DatabaseUri, Failure};
 
 /// The pause between two attempts while a server is starting.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -25,12 +25,13 @@ const CANCEL: Duration = Duration::from_secs(5);
 /// The connections of a service.
 pub(super) struct Connections {
     pool: Pool,
+    capacity: Arc<Capacity>,
     place: String,
     timeouts: Timeouts,
     statement_timeout: Duration,
     learnt: Arc<Learnt>,
-    /// How to make a connection that listens for commits.
-    listening: (Connector, Config),
+    /// How to make a connection outside the pool, such as one that listens for commits.
+    outside: Arc<(Connector, Config)>,
 }
 
 impl Connections {
@@ -41,7 +42,7 @@ impl Connections {
         let connector = Connector::new(options, Arc::clone(&learnt))?;
         let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let address = uri::config(uri, options)?;
-        let listening = (Connector::new(options, Arc::clone(&learnt))?, address.clone());
+        let outside = Arc::new((Connector::new(options, Arc::clone(&learnt))?, address.clone()));
         let manager = Manager::from_connect(address, connector, config);
         let pool = Pool::builder(manager).max_size(options.pool_size.max(1)).runtime(Runtime::Tokio1);
         // Consecutive calls use the same connection, because its backend has the tables and plans in its cache.
@@ -50,11 +51,12 @@ impl Connections {
             Timeouts { wait: Some(options.statement_timeout), create: Some(options.connect_timeout), recycle: None };
         let connections = Self {
             pool: pool.map_err(|e| Error::internal("no pool of connections").with_source(e))?,
+            capacity: Capacity::new(options.pool_size),
             place: uri.to_string(),
             timeouts,
             statement_timeout: options.statement_timeout,
             learnt,
-            listening,
+            outside,
         };
         let first = connections.first(Instant::now() + options.connect_timeout);
         first.await.map_err(|failure| failure.error)?;
@@ -66,7 +68,12 @@ impl Connections {
         &self.place
     }
 
+    pub(super) fn degraded(&self) -> Option<String> {
+        self.capacity.degraded()
+    }
+
     pub(super) fn close(&self) {
+        self.capacity.close();
         self.pool.close();
     }
 
@@ -85,9 +92,9 @@ impl Connections {
     }
 
     /// Makes a connection outside the pool, and returns it with the notices that arrive on it.
-    pub(super) async fn listener(&self) -> std::result::Result<(Client, Arc<Notices>), tokio_postgres::Error> {
-        let (connector, address) = &self.listening;
-        let (client, _) = connector.connect(address).await?;
+    pub(super) async fn listener(&self) -> Result<(Client, Arc<Notices>), Box<dyn std::error::Error + Send + Sync>> {
+        let (connector, address) = &*self.outside;
+        let (client, _) = timeout(self.connect_timeout(), connector.connect(address)).await??;
         Ok((client, connector.notices()))
     }
 
@@ -95,7 +102,7 @@ impl Connections {
     pub(super) fn cancel(&self, token: CancelToken) {
         // Without a runtime there are no connections any more.
         if let Ok(runtime) = Handle::try_current() {
-            let tls = self.listening.0.tls();
+            let tls = self.outside.0.tls();
             runtime.spawn(async move {
                 if !matches!(timeout(CANCEL, token.cancel_query(tls)).await, Ok(Ok(()))) {
                     tracing::debug!("could not cancel a read whose call was dropped");
@@ -121,9 +128,31 @@ impl Connections {
     }
 
     async fn lease_for(&self, statement_timeout: Option<Duration>) -> Attempt<Lease<'_>> {
-        let object = self.pool.timeout_get(&self.timeouts).await;
-        let object = object.map_err(|e| error::of_pool(&self.place, e, &self.timeouts))?;
-        Ok(Lease::new(self, object, statement_timeout))
+        if self.capacity.is_due() {
+            let capacity = Arc::clone(&self.capacity);
+            let outside = Arc::clone(&self.outside);
+            let connect_timeout = self.connect_timeout();
+            tokio::spawn(async move {
+                let (connector, address) = &*outside;
+                if let Ok(Ok(_)) = timeout(connect_timeout, connector.connect(address)).await {
+                    capacity.regain();
+                }
+            });
+        }
+        loop {
+            let permit = self.capacity.acquire(&self.place, self.statement_timeout).await?;
+            let error = match self.pool.timeout_get(&self.timeouts).await {
+                Ok(object) => return Ok(Lease::new(self, object, permit, statement_timeout)),
+                Err(error) => error,
+            };
+            let failure = error::of_pool(&self.place, error, &self.timeouts);
+            // Other connections work, so this call waits for one of them.
+            if self.pool.status().size == 0 || self.pool.is_closed() {
+                return Err(failure);
+            }
+            let idle = self.pool.retain(|_, _| true).retained;
+            self.capacity.lose(permit, idle, &failure.error);
+        }
     }
 
     /// Makes the first connection. Retries until the deadline, but only if the server reports that it will be ready
@@ -142,8 +171,12 @@ impl Connections {
         }
     }
 
+    fn connect_timeout(&self) -> Duration {
+        self.timeouts.create.unwrap_or_default()
+    }
+
     fn late(&self) -> Failure {
-        let seconds = self.timeouts.create.unwrap_or_default().as_secs_f64();
+        let seconds = self.connect_timeout().as_secs_f64();
         let message = format!("{}: no connection within {seconds} s; check host and port", self.place);
         Failure::new(CommitFate::NotSent, Error::new(ErrorKind::Unavailable, message))
     }
@@ -152,13 +185,20 @@ impl Connections {
     async fn greet(&self) -> Attempt<()> {
         let lease = self.lease().await?;
         let sql = "SELECT pg_catalog.current_setting('server_version_num')::int, \
-            pg_catalog.current_setting('server_version'), pg_catalog.current_setting('server_encoding')";
+            pg_catalog.current_setting('server_version'), pg_catalog.current_setting('server_encoding'), \
+            pg_catalog.version()";
         let row = lease.ask(sql, &[]).await?;
         let (number, version, encoding): (i32, String, String) = (row.get(0), row.get(1), row.get(2));
+        let product: String = row.get(3);
         let refused = |what: String| {
             let error = Error::new(ErrorKind::FailedPrecondition, format!("{}: {what}", self.place));
             Failure::new(CommitFate::NeverApplied, error)
         };
+        // Its `server_version` is that of a PostgreSQL.
+        if product.contains("CockroachDB") {
+            let what = "the server is CockroachDB, which lacks what the tables need; see docs/scale-databases.md";
+            return Err(refused(what.to_owned()));
+        }
         if number < 130_000 {
             return Err(refused(format!("the server is PostgreSQL {version}; scratchbook needs 13 or newer")));
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use deadpool_postgres::Connect;
+use deadpool_postgres::{Connect, PoolError, TimeoutType, Timeouts};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::config::LoadBalanceHosts;
@@ -16,9 +16,9 @@ use tokio_postgres::{AsyncMessage, Client, Config};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::listen::Notices;
-use super::{tls, uri};
+use super::{error, uri};
 use scratchbook_core::error::Result;
-use scratchbook_database::DatabaseOptions;
+use scratchbook_database::{Attempt, DatabaseOptions, DatabaseUri, client_config};
 
 /// The facts that earlier connections have found out.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ pub(super) struct Learnt {
     /// contains only the server's own functions and operators: objects that others create in a schema must not run with
     /// our rights.
     pub(super) schema: AtomicBool,
-    /// Whether settings are left out, because a pooler refuses them.
+    /// Whether settings are left out, because a pooler refuses them, or because the statements are not ours.
     pub(super) without_settings: AtomicBool,
 }
 
@@ -44,8 +44,24 @@ type Connected = Result<(Client, JoinHandle<()>), tokio_postgres::Error>;
 
 impl Connector {
     pub(super) fn new(options: &DatabaseOptions, learnt: Arc<Learnt>) -> Result<Self> {
-        let (tls, settings) = (tls::connector(options)?, uri::settings(options));
+        let tls = MakeRustlsConnect::new(client_config(options)?);
+        let settings = uri::settings(options);
         Ok(Self { tls, settings, time: options.connect_timeout, learnt, notices: Arc::default() })
+    }
+
+    /// Connects to a database that need not be ours, without the settings that our statements need.
+    pub(super) async fn connect_to_any(address: &DatabaseUri, options: &DatabaseOptions) -> Attempt<Client> {
+        let learnt = Learnt { without_settings: AtomicBool::new(true), ..Learnt::default() };
+        let connector = Self::new(options, Arc::new(learnt))?;
+        let config = uri::config(address, options)?;
+        let connected = timeout(options.connect_timeout, connector.connect(&config)).await;
+        let error = match connected {
+            Ok(Ok((client, _))) => return Ok(client),
+            Ok(Err(error)) => PoolError::Backend(error),
+            Err(_) => PoolError::Timeout(TimeoutType::Create),
+        };
+        let timeouts = Timeouts { create: Some(options.connect_timeout), ..Timeouts::default() };
+        Err(error::of_pool(&address.to_string(), error, &timeouts))
     }
 
     pub(super) fn tls(&self) -> MakeRustlsConnect {
@@ -112,6 +128,9 @@ impl Connector {
                 }
             }
         });
+        // A pooler accepts a connection before it has one to the server for it, and the first statement then waits. A
+        // round trip here finds this out within the time for connecting.
+        client.check_connection().await?;
         Ok((client, task))
     }
 }
@@ -203,7 +222,7 @@ fn without_hosts(from: &Config) -> Config {
 
 /// Returns whether a pooler may have refused our settings: PgBouncer and RDS Proxy report this in different ways. If
 /// the error means something else, one more attempt costs little.
-fn refuses_settings(error: &tokio_postgres::Error) -> bool {
+pub(super) fn refuses_settings(error: &tokio_postgres::Error) -> bool {
     error.as_db_error().is_some_and(|error| {
         let message = error.message().to_ascii_lowercase();
         let words = ["startup parameter", "configuration parameter", "command-line", "options"];

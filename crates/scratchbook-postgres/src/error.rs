@@ -9,7 +9,9 @@ use std::io;
 use deadpool_postgres::{PoolError, TimeoutType, Timeouts};
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
+use super::connector::refuses_settings;
 use scratchbook_core::error::{Error, ErrorKind};
+use scratchbook_database::describe_tls;
 pub(crate) use scratchbook_database::{CommitFate, Failure};
 
 /// The constraints that two valid concurrent writes can violate.
@@ -46,6 +48,12 @@ pub(super) fn of_pool(place: &str, error: PoolError, timeouts: &Timeouts) -> Fai
                 let error = Error::invalid(format!("{place}: {what}{}", message.text())).with_source(message);
                 Failure::new(CommitFate::NeverApplied, error)
             }
+            Some(_) if refuses_settings(&error) => {
+                let what = "a pooler before the server refuses the connection's 'options'; name the schema with \
+                    schema=NAME, set other settings with ALTER ROLE ... SET, or let PgBouncer ignore them with \
+                    ignore_startup_parameters = options";
+                Failure::new(CommitFate::NeverApplied, Error::invalid(format!("{place}: {what}")))
+            }
             // Nothing can have been written before the first statement.
             Some(db) => match of_database(place, db) {
                 Failure { fate: CommitFate::Unknown | CommitFate::RolledBack | CommitFate::LockTimeout, error } => {
@@ -61,7 +69,11 @@ pub(super) fn of_pool(place: &str, error: PoolError, timeouts: &Timeouts) -> Fai
         ),
         PoolError::Timeout(_) => unreached(
             ErrorKind::Unavailable,
-            format!("no connection within {}; check host and port", seconds(timeouts.create)),
+            format!(
+                "no connection within {}; check host and port, and whether a pooler before the server has a server \
+                 connection left",
+                seconds(timeouts.create)
+            ),
         ),
         PoolError::Closed => scratchbook_core::store::closed().into(),
         error => {
@@ -120,15 +132,20 @@ fn of_driver(place: &str, error: &tokio_postgres::Error, fate: CommitFate) -> Fa
 
 fn of_handshake(place: &str, error: &tokio_postgres::Error) -> Failure {
     let why = reason(error);
-    let by_tls = source_of::<io::Error>(error)
-        .is_none_or(|io| io.get_ref().is_some_and(|inner| inner.downcast_ref::<rustls::Error>().is_some()));
-    let (fate, kind, advice) = if by_tls {
-        let advice = "check sslmode and sslrootcert, or the server's certificate";
-        (CommitFate::NeverApplied, ErrorKind::FailedPrecondition, advice)
-    } else {
-        (CommitFate::NotSent, ErrorKind::Unavailable, "try again")
+    let io = source_of::<io::Error>(error);
+    let tls = io.and_then(|io| io.get_ref()).and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let (fate, kind, what) = match (tls, io) {
+        (Some(tls), _) => (CommitFate::NeverApplied, ErrorKind::FailedPrecondition, describe_tls(tls)),
+        (None, None) => {
+            let what = format!("no encrypted connection ({why}); see sslmode");
+            (CommitFate::NeverApplied, ErrorKind::FailedPrecondition, what)
+        }
+        (None, Some(_)) => {
+            let what = format!("the connection was lost while encryption was set up ({why}); try again");
+            (CommitFate::NotSent, ErrorKind::Unavailable, what)
+        }
     };
-    Failure::new(fate, Error::new(kind, format!("{place}: no encrypted connection ({why}); {advice}")))
+    Failure::new(fate, Error::new(kind, format!("{place}: {what}")))
 }
 
 /// Returns the innermost cause, in one line.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use deadpool_postgres::Object;
 use futures_util::future::{join, join_all, join3, try_join_all};
 use futures_util::{FutureExt, TryStreamExt};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -25,6 +26,7 @@ pub(super) struct Lease<'a> {
     connections: &'a Connections,
     /// `None` only after it was dropped.
     object: Option<Object>,
+    _permit: OwnedSemaphorePermit,
     statement_timeout: Option<Duration>,
     only_reads: bool,
     flags: Flags,
@@ -53,8 +55,14 @@ struct Flags {
 
 impl<'a> Lease<'a> {
     /// Creates a lease. Without a timeout, statements run for as long as they take.
-    pub(super) fn new(connections: &'a Connections, object: Object, statement_timeout: Option<Duration>) -> Self {
-        Self { connections, object: Some(object), statement_timeout, only_reads: false, flags: Flags::default() }
+    pub(super) fn new(
+        connections: &'a Connections,
+        object: Object,
+        permit: OwnedSemaphorePermit,
+        statement_timeout: Option<Duration>,
+    ) -> Self {
+        let flags = Flags::default();
+        Self { connections, object: Some(object), _permit: permit, statement_timeout, only_reads: false, flags }
     }
 
     /// Marks the lease as read-only, so that its statement can be cancelled if the call is dropped. An append is never

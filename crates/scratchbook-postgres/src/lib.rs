@@ -13,7 +13,7 @@
 //! # Layout
 //!
 //! - `migrations/`, `sql/`: every statement that is longer than a line or two.
-//! - `uri.rs`, `tls.rs`, `connector.rs`, `connection.rs`: from a URI to a pool of connections.
+//! - `uri.rs`, `connector.rs`, `connection.rs`: from a URI to a pool of connections.
 //! - `lease.rs`, `params.rs`: the operations of a call on a connection, and parameters that do not appear in logs.
 //! - `schema.rs`: checks that the tables are ours, and brings them up to date.
 //! - `statements.rs`, `statements/`: the statements with the schema filled in, and the types of their parameters.
@@ -61,7 +61,6 @@ mod sessions;
 mod state;
 mod state_log;
 mod statements;
-mod tls;
 mod uri;
 mod usage;
 
@@ -80,6 +79,7 @@ use scratchbook_core::session::micros_of_seconds;
 use scratchbook_database::{Attempt, Backend, Connect, DatabaseOptions, DatabaseSessionService, DatabaseUri, RowRoom};
 
 use connection::Connections;
+use connector::Connector;
 use heads::Heads;
 use lease::BoundStatement;
 use listen::ListenerState;
@@ -134,6 +134,19 @@ use statements::{Statement, Statements};
 ///
 /// [`Limits`]: scratchbook_core::plan::limits::Limits
 pub type PostgresSessionService = DatabaseSessionService<Postgres>;
+
+/// Connects to a PostgreSQL database that need not be scratchbook's, with the parameters of a scratchbook URI.
+#[doc(hidden)]
+pub async fn connect_to_any(uri: &str) -> Result<tokio_postgres::Client> {
+    let (address, options) = uri::read(uri)?;
+    let client = Connector::connect_to_any(&address, &options).await.map_err(|failure| failure.error)?;
+    if let Some(schema) = &options.schema {
+        let quoted = schema.replace('"', "\"\"");
+        let path = client.batch_execute(&format!("SET search_path TO \"{quoted}\"")).await;
+        path.map_err(|e| error::of_statement(&address.to_string(), &e).error)?;
+    }
+    Ok(client)
+}
 
 /// A PostgreSQL database, as [`PostgresSessionService`] uses it.
 pub struct Postgres {
@@ -212,6 +225,10 @@ impl Connect for Postgres {
         let steps = self.statements.try_write.each_ref().map(|statement| BoundStatement::new(statement, []));
         // The transaction is rolled back when the connection is returned.
         lease.begin_with(&steps).await.map(drop)
+    }
+
+    fn degraded(&self) -> Option<String> {
+        self.connections.degraded()
     }
 
     async fn close(&self) {

@@ -16,12 +16,12 @@ impl StoreProbe {
         Self { sessions }
     }
 
-    /// Checks that the store answers and commits writes.
+    /// Checks that the store answers and commits writes. Returns what does not work although it answers.
     ///
     /// # Errors
     ///
     /// The errors of the store.
-    pub(crate) async fn check(&self) -> Result<()> {
+    pub(crate) async fn check(&self) -> Result<Vec<String>> {
         self.read_missing_session().await?;
         self.sessions.check_writable().await
     }

@@ -261,12 +261,14 @@ impl SessionService for SqliteSessionService {
         Ok(())
     }
 
-    async fn check_writable(&self) -> Result<()> {
+    async fn check_writable(&self) -> Result<Vec<String>> {
         if self.mode == SqliteMode::ReadOnly {
             // A read-only service only has to be readable.
-            return self.read(|_| Ok(())).await;
+            self.read(|_| Ok(())).await?;
+        } else {
+            self.write(CommitScope::Nothing, 0, writer::check_writable).await?;
         }
-        self.write(CommitScope::Nothing, 0, writer::check_writable).await
+        Ok(Vec::new())
     }
 
     async fn close(&self) -> Result<()> {

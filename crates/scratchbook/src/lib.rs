@@ -137,6 +137,9 @@ pub mod store {
     #[cfg(feature = "mysql")]
     pub use scratchbook_mysql::{MySql, MySqlSessionService};
     #[cfg(feature = "postgres")]
+    #[doc(hidden)]
+    pub use scratchbook_postgres::connect_to_any as connect_to_any_postgres;
+    #[cfg(feature = "postgres")]
     pub use scratchbook_postgres::{Postgres, PostgresSessionService};
     #[cfg(feature = "sqlite")]
     pub use scratchbook_sqlite::{SqliteMode, SqliteOptions, SqliteSessionService, Synchronous};

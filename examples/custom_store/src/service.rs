@@ -423,8 +423,8 @@ impl SessionService for MapStore {
         Ok(())
     }
 
-    async fn check_writable(&self) -> Result<()> {
-        self.open().map(drop)
+    async fn check_writable(&self) -> Result<Vec<String>> {
+        self.open().map(|_| Vec::new())
     }
 
     async fn close(&self) -> Result<()> {

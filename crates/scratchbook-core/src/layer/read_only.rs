@@ -102,9 +102,9 @@ impl<S: SessionService> SessionService for ReadOnly<S> {
         denied("erase a user")
     }
 
-    async fn check_writable(&self) -> Result<()> {
+    async fn check_writable(&self) -> Result<Vec<String>> {
         // A read-only service need not be writable.
-        Ok(())
+        Ok(Vec::new())
     }
 }
 

@@ -546,8 +546,8 @@ impl SessionService for InMemorySessionService {
         Ok(())
     }
 
-    async fn check_writable(&self) -> Result<()> {
-        self.check_open()
+    async fn check_writable(&self) -> Result<Vec<String>> {
+        self.check_open().map(|()| Vec::new())
     }
 
     async fn close(&self) -> Result<()> {

@@ -230,7 +230,7 @@ macro_rules! __signature {
         $crate::__method! { $how delete_user<'a, 'b>(app_name: &'a str, user_id: &'b str) -> () }
     };
     (check_writable $how:tt) => {
-        $crate::__method! { $how check_writable<>() -> () }
+        $crate::__method! { $how check_writable<>() -> Vec<String> }
     };
     (close $how:tt) => {
         $crate::__method! { $how close<>() -> () }

@@ -289,12 +289,13 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()>;
 
     /// Checks whether the store accepts writes, by making a write and undoing it. This takes as long as a small write,
-    /// so frequent callers should cache the result for a moment.
+    /// so frequent callers should cache the result for a moment. Returns what does not work although the store answers,
+    /// in sentences for people: for example connections that cannot be made. They do not show where the store is.
     ///
     /// # Errors
     ///
     /// The errors of a failed write.
-    async fn check_writable(&self) -> Result<()>;
+    async fn check_writable(&self) -> Result<Vec<String>>;
 
     /// Finishes the accepted calls, then refuses every later call with `FailedPrecondition`. Methods that the store
     /// does not support may still fail with `Unsupported`. Closing twice is allowed.

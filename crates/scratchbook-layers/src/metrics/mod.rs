@@ -217,8 +217,8 @@ impl<S: SessionService> SessionService for WithMetrics<S> {
         call.watch(self.service.delete_user(app_name, user_id), |()| 0).await
     }
 
-    async fn check_writable(&self) -> Result<()> {
-        self.call("check_writable", "", None).watch(self.service.check_writable(), |()| 0).await
+    async fn check_writable(&self) -> Result<Vec<String>> {
+        self.call("check_writable", "", None).watch(self.service.check_writable(), |_| 0).await
     }
 
     async fn close(&self) -> Result<()> {

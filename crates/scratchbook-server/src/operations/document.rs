@@ -31,6 +31,10 @@ struct Health {
     /// The problem with the store. Absent if there is none.
     #[schema(required = false)]
     store: HashMap<String, Value>,
+    /// What does not work although the server is ready: connections that cannot be made while others work. Absent if
+    /// there is nothing.
+    #[schema(required = false)]
+    degraded: Vec<String>,
 }
 
 /// Check whether the server is running.

@@ -81,15 +81,19 @@ fn last_check(readiness: &Readiness) -> ReadinessCheck {
 /// # Errors
 ///
 /// The reason why the store cannot be used.
-async fn check_store(probe: &StoreProbe) -> Result<()> {
+async fn check_store(probe: &StoreProbe) -> Result<Vec<String>> {
     timeout(PATIENCE, probe.check()).await.unwrap_or_else(|_| {
         let seconds = PATIENCE.as_secs();
         Err(Error::new(ErrorKind::Unavailable, format!("the store has not answered within {seconds} s")))
     })
 }
 
-fn answer_to(access: &Access, checked: Result<()>) -> CheckAnswer {
-    let Err(error) = checked else { return (StatusCode::OK, json!({"status": "ready"})) };
+fn answer_to(access: &Access, checked: Result<Vec<String>>) -> CheckAnswer {
+    let error = match checked {
+        Ok(degraded) if degraded.is_empty() => return (StatusCode::OK, json!({"status": "ready"})),
+        Ok(degraded) => return (StatusCode::OK, json!({"status": "ready", "degraded": degraded})),
+        Err(error) => error,
+    };
     let kind = error.kind().as_str();
     tracing::warn!(kind, %error, "not ready");
     // Everybody may ask, so the answer does not show where the store is.
@@ -98,4 +102,19 @@ fn answer_to(access: &Access, checked: Result<()>) -> CheckAnswer {
         Access::Login(_) => json!({"kind": kind}),
     };
     (StatusCode::SERVICE_UNAVAILABLE, json!({"status": "unavailable", "store": why}))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::StatusCode;
+    use serde_json::json;
+
+    use super::answer_to;
+    use crate::access::Access;
+
+    #[test]
+    fn a_store_that_answers_is_ready_and_says_what_does_not_work() {
+        let (status, body) = answer_to(&Access::Open, Ok(vec!["1 of 8 connections".to_owned()]));
+        assert_eq!((status, body), (StatusCode::OK, json!({"status": "ready", "degraded": ["1 of 8 connections"]})));
+    }
 }

@@ -172,9 +172,9 @@ impl SessionService for VertexAiSessionService {
         }
     }
 
-    async fn check_writable(&self) -> Result<()> {
+    async fn check_writable(&self) -> Result<Vec<String>> {
         // Makes no test write, because it could not be rolled back.
-        self.check_open()
+        self.check_open().map(|()| Vec::new())
     }
 
     async fn close(&self) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Imports google-adk's databases.
 //!
 //! - `location.rs` parses the source, `layout.rs` checks its tables.
-//! - `rows.rs` has the trait that reads a database; `sqlite.rs` and `postgres.rs` implement it, `tls.rs` connects.
+//! - `rows.rs` has the trait that reads a database; `sqlite.rs` and `postgres.rs` implement it.
 //! - `values.rs` and `event.rs` convert state and events; `camel_case.rs` converts field names, `typescript.rs` what
 //!   ADK for TypeScript stores differently.
 //! - `session.rs` imports a session with its events and its initial state.
@@ -18,8 +18,6 @@ mod postgres;
 mod rows;
 mod session;
 mod sqlite;
-#[cfg(feature = "postgres")]
-mod tls;
 mod typescript;
 mod values;
 

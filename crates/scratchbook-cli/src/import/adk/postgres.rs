@@ -1,7 +1,7 @@
 //! Reads google-adk's databases in PostgreSQL, written by `DatabaseSessionService`.
 
 use async_trait::async_trait;
-use scratchbook::store::without_password;
+use scratchbook::store::{connect_to_any_postgres, without_password};
 use scratchbook::{Error, ErrorKind, Result, SessionKey};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
@@ -9,7 +9,6 @@ use tokio_postgres::{Client, Row};
 
 use super::layout::{DetectedTables, Layout};
 use super::rows::{AdkDatabase, AdkEventRow, AdkSessionRow, EventOverrides};
-use super::tls;
 
 /// A connection in a read-only transaction on one snapshot.
 #[derive(Debug)]
@@ -21,7 +20,7 @@ pub(super) struct AdkPostgres {
 impl AdkPostgres {
     pub(super) async fn open(uri: &str) -> Result<Self> {
         let name = without_password(uri);
-        let client = tls::connect(uri).await?;
+        let client = connect_to_any_postgres(uri).await?;
         let source = Self { client, name };
         let begin = "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY";
         source.client.batch_execute(begin).await.map_err(|e| failed(&source.name, &e, ""))?;

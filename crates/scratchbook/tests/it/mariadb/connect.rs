@@ -172,3 +172,106 @@ async fn a_server_without_encryption_serves_who_does_not_insist() {
         assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
     }
 }
+
+/// Starts a server with a certificate of the fixtures, which takes only encrypted connections.
+fn server_with(certificate: &str, folder: &std::path::Path) -> MariaDb {
+    let mut options = MariaDbOptions::default().with_fast_disk().with_line("require_secure_transport = ON");
+    // The server runs as another user.
+    std::fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    for (setting, file) in [("ssl_cert", certificate), ("ssl_key", "openssl.key")] {
+        let to = folder.join(file);
+        std::fs::copy(tls_fixture(file), &to).unwrap();
+        options = options.with_line(format!("{setting} = {}", to.display()));
+    }
+    MariaDb::start(&options).unwrap()
+}
+
+fn tls_fixture(file: &str) -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/postgres/tls").join(file)
+}
+
+/// The driver refuses the certificates of version 1 and of an authority itself; MySQL's own clients accept them.
+#[tokio::test]
+async fn certificates_of_openssl_are_checked_as_with_postgres() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = tls_fixture("openssl_authority.pem");
+    for certificate in ["version_1.pem", "name_in_cn.pem", "own_authority.pem"] {
+        let server = server_with(certificate, folder.path());
+        let uri = with(&server.uri(), "127.0.0.1", "localhost");
+        let is_own = certificate == "own_authority.pem";
+        let right = if is_own { tls_fixture(certificate) } else { authority.clone() };
+        let wrong = tls_fixture("other_authority.pem");
+        for (mode, root) in [
+            (TlsMode::Prefer, None),
+            (TlsMode::Require, None),
+            (TlsMode::Require, Some(&*right)),
+            (TlsMode::VerifyCa, Some(&*right)),
+        ] {
+            let service = open(&uri, mode, root).await.unwrap_or_else(|e| panic!("{certificate} {mode:?}: {e}"));
+            let session = service.create_session("app", "bob", CreateSessionConfig::default()).await.unwrap();
+            let big = "x".repeat(300_000);
+            let artifact = scratchbook::content::Part::text(big.as_str());
+            scratchbook::artifact::ArtifactService::save_artifact(
+                &service,
+                session.key(),
+                "a",
+                artifact,
+                Default::default(),
+            )
+            .await
+            .unwrap();
+            service.close().await.unwrap();
+        }
+        for mode in [TlsMode::Require, TlsMode::VerifyCa] {
+            let error = open(&uri, mode, Some(&*wrong)).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{certificate} {mode:?}: {error}");
+        }
+        let full = open(&uri, TlsMode::VerifyFull, Some(&*right)).await;
+        if is_own {
+            full.unwrap().close().await.unwrap();
+        } else {
+            let error = full.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
+            assert!(error.to_string().contains("subjectAltName=DNS:localhost"), "{certificate}: {error}");
+        }
+        let password = with(&uri, password(&uri), "wrong");
+        let error = open(&password, TlsMode::Require, None).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unauthenticated, "{certificate}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_socket_in_the_file_system_is_used_without_encryption() {
+    let server = MariaDb::start(&MariaDbOptions::default().with_fast_disk()).unwrap();
+    let socket = server.folder().join("s");
+    let uri = format!("mysql://scratchbook:{}@/scratchbook?unix_socket={}", server.password(), socket.display());
+    for mode in ["prefer", "verify-full"] {
+        let service = MySqlSessionService::connect(&format!("{uri}&sslmode={mode}")).await.unwrap();
+        service.create_session("app", "alice", CreateSessionConfig::default()).await.unwrap();
+    }
+    let error = refused(&with(&uri, "unix_socket=", "unix_socket=/nowhere")).await;
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("unix_socket=/nowhere"), "{error}");
+}
+
+#[tokio::test]
+async fn after_a_changed_password_calls_go_on_with_the_connections_that_work() {
+    let database = TestDatabase::new().await;
+    let user = format!("{}_role", database.name());
+    let grant = format!("CREATE USER {user} IDENTIFIED BY '{SECRET}'; GRANT ALL ON *.* TO {user}");
+    database.sql(&grant).await;
+    let uri = with(&database.uri(), "//scratchbook:", &format!("//{user}:"));
+    let uri = format!("{}?pool_size=4", with(&uri, password(&uri), SECRET));
+    let service = MySqlSessionService::connect(&uri).await.unwrap();
+    let session = service.create_session("app", "alice", CreateSessionConfig::default()).await.unwrap();
+    database.sql(&format!("ALTER USER {user} IDENTIFIED BY 'another'")).await;
+    let config = scratchbook::GetSessionConfig::default();
+    for _ in 0..4 {
+        let reads = (0..16).map(|_| service.get_session(session.key(), &config));
+        assert!(futures_util::future::join_all(reads).await.iter().all(Result::is_ok));
+    }
+    let degraded = service.check_writable().await.unwrap();
+    assert!(degraded[0].contains("3 of 4 connections") && !degraded[0].contains(&user), "{degraded:?}");
+    service.close().await.unwrap();
+    database.sql(&format!("DROP USER {user}")).await;
+}

@@ -17,13 +17,7 @@ fn fixture(name: &str) -> PathBuf {
 fn encrypted_server() -> Postgres {
     let server = Postgres::start(&PostgresOptions::default().with_fast_disk()).unwrap();
     let data = server.folder().join("data");
-    let owner = std::fs::metadata(&data).unwrap();
-    for (from, to) in [("server.pem", "server.crt"), ("server.key", "server.key")] {
-        let to = data.join(to);
-        std::fs::copy(fixture(from), &to).unwrap();
-        std::fs::set_permissions(&to, std::fs::Permissions::from_mode(0o600)).unwrap();
-        chown(&to, Some(owner.uid()), Some(owner.gid())).unwrap();
-    }
+    give_certificate(&server, "server.pem", "server.key");
     let hba = "hostssl all all 127.0.0.1/32 scram-sha-256\n";
     std::fs::write(data.join("pg_hba.conf"), hba).unwrap();
     let conf = data.join("postgresql.conf");
@@ -31,6 +25,17 @@ fn encrypted_server() -> Postgres {
     std::fs::write(&conf, format!("{text}\nssl = on\n")).unwrap();
     server.restart().unwrap();
     server
+}
+
+fn give_certificate(server: &Postgres, certificate: &str, key: &str) {
+    let data = server.folder().join("data");
+    let owner = std::fs::metadata(&data).unwrap();
+    for (from, to) in [(certificate, "server.crt"), (key, "server.key")] {
+        let to = data.join(to);
+        std::fs::copy(fixture(from), &to).unwrap();
+        std::fs::set_permissions(&to, std::fs::Permissions::from_mode(0o600)).unwrap();
+        chown(&to, Some(owner.uid()), Some(owner.gid())).unwrap();
+    }
 }
 
 async fn open(uri: &str) -> Result<(), ErrorKind> {
@@ -75,4 +80,49 @@ async fn a_server_without_encryption_is_refused_where_it_is_required() {
         assert_eq!(open(&uri).await, Err(ErrorKind::FailedPrecondition), "{mode}");
     }
     assert_eq!(open(&schema.uri("&sslmode=prefer")).await, Ok(()));
+}
+
+/// The certificates that `openssl x509 -req` and `openssl req -x509` make, which webpki refuses and libpq accepts.
+#[tokio::test]
+async fn certificates_of_version_1_and_authorities_of_their_own_are_accepted_as_by_libpq() {
+    let server = encrypted_server();
+    let uri = server.uri().replacen("127.0.0.1", "localhost", 1);
+    let authority = fixture("openssl_authority.pem");
+    let rooted = |mode: &str, root: &Path| format!("{uri}?sslmode={mode}&sslrootcert={}", root.display());
+    let no_name = |error: scratchbook::Error| {
+        let text = error.to_string();
+        assert!(text.contains("subjectAltName=DNS:localhost") && text.contains("sslmode=verify-ca"), "{text}");
+        assert_eq!(error.kind(), ErrorKind::FailedPrecondition);
+    };
+    for (certificate, protocol) in
+        [("version_1.pem", "TLSv1.3"), ("version_1.pem", "TLSv1.2"), ("name_in_cn.pem", "TLSv1.3")]
+    {
+        give_certificate(&server, certificate, "openssl.key");
+        let conf = server.folder().join("data/postgresql.conf");
+        let text = std::fs::read_to_string(&conf).unwrap();
+        std::fs::write(&conf, format!("{text}\nssl_max_protocol_version = '{protocol}'\n")).unwrap();
+        server.restart().unwrap();
+        for good in [
+            uri.clone(),
+            format!("{uri}?sslmode=prefer"),
+            format!("{uri}?sslmode=require"),
+            rooted("require", &authority),
+            rooted("verify-ca", &authority),
+        ] {
+            assert_eq!(open(&good).await, Ok(()), "{certificate} {protocol} {good}");
+        }
+        let other = rooted("verify-ca", &fixture("other_authority.pem"));
+        assert_eq!(open(&other).await, Err(ErrorKind::FailedPrecondition), "{certificate} {protocol}");
+        no_name(PostgresSessionService::connect(&rooted("verify-full", &authority)).await.unwrap_err());
+    }
+    give_certificate(&server, "own_authority.pem", "openssl.key");
+    server.restart().unwrap();
+    let own = fixture("own_authority.pem");
+    for mode in ["require", "verify-ca", "verify-full"] {
+        assert_eq!(open(&rooted(mode, &own)).await, Ok(()), "{mode}");
+        assert_eq!(open(&rooted(mode, &authority)).await, Err(ErrorKind::FailedPrecondition), "{mode}");
+    }
+    let elsewhere = rooted("verify-full", &own).replacen("localhost", "127.0.0.1", 1);
+    let error = PostgresSessionService::connect(&elsewhere).await.unwrap_err().to_string();
+    assert!(error.contains("another name") && error.contains("localhost"), "{error}");
 }
