@@ -5,11 +5,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use scratchbook_test_servers::{
-    Galera, MariaDb, MariaDbOptions, Patroni, Postgres, PostgresOptions, Proxy, Replication, StandbyPair,
+    Galera, MariaDb, MariaDbOptions, Patroni, Postgres, PostgresOptions, Proxy, Replication, SmallDisk, StandbyPair,
 };
 use tempfile::TempDir;
 
-use crate::disk::SmallDisk;
 use crate::drive::FailedCalls;
 use crate::faults::FaultError;
 use crate::history::Notes;

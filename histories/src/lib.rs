@@ -16,7 +16,7 @@
 //! - `drive.rs`: a run, from its beginning to the reads at its end; `worker.rs`: what a worker does.
 //! - `check/`: the checks of what workers observed.
 //! - `servers.rs`: server processes that can be killed, each with a clock that can be set (`clock.rs`); `database.rs`:
-//!   the databases behind them; `disk.rs`: a disk that can become full.
+//!   the databases behind them.
 //! - `faults.rs`: the faults; `topology.rs`: what is attacked; `table.rs`: the rows that are printed.
 //! - `against.rs`: stores and servers that others run.
 //! - `power/`: power cuts: a record of what processes do to files, a model of a disk, and the check of the files that a
@@ -27,7 +27,6 @@ pub mod check;
 pub mod client;
 mod clock;
 pub mod database;
-pub mod disk;
 pub mod drive;
 pub mod faults;
 pub mod history;

@@ -35,6 +35,7 @@
 //! - `tls.rs`: certificates; `client.rs`: what a server's command-line client prints.
 //! - `cluster/`: a PostgreSQL server with a standby, three PostgreSQL servers under Patroni, three MariaDB servers in a
 //!   Galera cluster, and MySQL servers in a Group Replication.
+//! - `disk.rs`: a disk that can become full.
 //! - `python.rs`: where the Python with google-adk is.
 //! - `chromedriver.rs`: a browser behind its WebDriver server.
 //! - `proxy.rs`: a proxy that counts round trips, delays them and loses connections at the wrong moment.
@@ -43,6 +44,7 @@ mod account;
 mod chromedriver;
 mod client;
 mod cluster;
+mod disk;
 mod error;
 mod folder;
 mod mariadb;
@@ -58,6 +60,7 @@ mod tls;
 
 pub use chromedriver::ChromeDriver;
 pub use cluster::{Galera, GroupReplication, Patroni, Replication, StandbyPair};
+pub use disk::SmallDisk;
 pub use error::{Error, Result};
 pub use mariadb::{MariaDb, MariaDbOptions, MySql, MySqlServer};
 pub use postgres::{Postgres, PostgresOptions};

@@ -18,8 +18,8 @@ fn assert_says(error: &Error, words: &[&str]) {
     assert!(!error.is_retryable(), "trying again will not help: {message}");
 }
 
-/// A check whether the store accepts writes succeeds and leaves nothing behind.
-pub async fn asking_whether_writes_work_writes_nothing(store: &Store) {
+/// A check whether the store accepts writes succeeds and changes nothing that can be read.
+pub async fn check_whether_writes_work_changes_nothing_that_is_read(store: &Store) {
     let test = TestApp::new(store);
     let session = test.create("alice", json!({"a": 1, "user:b": 2, "app:c": 3})).await;
     for _ in 0..2 {

@@ -391,7 +391,7 @@ macro_rules! for_each_promise {
                 racing_saves_get_a_version_each
             }
             errors {
-                asking_whether_writes_work_writes_nothing
+                check_whether_writes_work_changes_nothing_that_is_read
                 a_taken_session_is_named
                 a_missing_session_is_named
                 a_taken_event_is_named

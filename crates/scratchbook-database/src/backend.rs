@@ -79,7 +79,7 @@ pub trait Connect: Sized {
     /// Returns the migrations that a database lacks, and runs them if `run` says so, regardless of `options.migrate`.
     async fn migrate(uri: DatabaseUri, options: &DatabaseOptions, run: MigrationRun) -> Result<Vec<Migration>>;
 
-    /// Writes a row and rolls it back.
+    /// Commits a row of 64 KiB, always the same one, which no read returns.
     async fn check_writable(&self) -> Attempt<()>;
 
     /// Says in one sentence what does not work, although calls are still answered.

@@ -197,11 +197,13 @@ impl Connect for MySql {
         for sql in [
             "INSERT INTO `{prefix}events` SELECT * FROM `{prefix}events` LIMIT 0",
             "UPDATE `{prefix}sessions` SET seq = seq WHERE 1 = 0",
-            "INSERT INTO `{prefix}apps` (app_name, position) VALUES (UUID(), 0)",
+            // No session has the empty names of this row.
+            "INSERT INTO `{prefix}checkpoints` (app_name, user_id, session_id, seq, state)
+             VALUES ('', '', '', 0, REPEAT(UUID(), 1820)) ON DUPLICATE KEY UPDATE state = VALUES(state)",
         ] {
             lease.query(&self.sql(sql)).await?;
         }
-        lease.rollback().await
+        lease.commit().await
     }
 
     fn degraded(&self) -> Option<String> {

@@ -223,8 +223,7 @@ impl Connect for Postgres {
     async fn check_writable(&self) -> Attempt<()> {
         let lease = self.connections.lease().await?;
         let steps = self.statements.try_write.each_ref().map(|statement| BoundStatement::new(statement, []));
-        // The transaction is rolled back when the connection is returned.
-        lease.begin_with(&steps).await.map(drop)
+        lease.transaction(&steps).await.map(drop)
     }
 
     fn degraded(&self) -> Option<String> {

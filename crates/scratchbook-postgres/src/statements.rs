@@ -86,11 +86,18 @@ statements! {
         users_with: Statement = fill.by_id(USERS_WITH, &[TEXT, NUMBER, TEXT]),
         /// Locks a name until the end of the transaction.
         lock: Statement = fill.statement("SELECT pg_catalog.pg_advisory_xact_lock($1)", &[NUMBER]),
-        /// The writes of a check that the database is writable. Nothing is changed except a row that is rolled back.
+        /// The writes of a check that the database is writable. The only row that they change has 64 KiB, which cannot
+        /// be compressed, and empty names, which no session has.
         try_write: [Statement; 3] = [
             fill.statement("INSERT INTO {schema}.events SELECT * FROM {schema}.events LIMIT 0", &[]),
             fill.statement("UPDATE {schema}.sessions SET seq = seq WHERE false", &[]),
-            fill.statement("INSERT INTO {schema}.apps (app_name) VALUES (pg_catalog.gen_random_uuid()::text)", &[]),
+            fill.statement(
+                "INSERT INTO {schema}.checkpoints (app_name, user_id, session_id, seq, state)
+                 SELECT '', '', '', 0, pg_catalog.string_agg(pg_catalog.gen_random_uuid()::text, '')
+                 FROM pg_catalog.generate_series(1, 1820)
+                 ON CONFLICT (app_name, user_id, session_id, seq) DO UPDATE SET state = excluded.state",
+                &[],
+            ),
         ],
         create: Statement =
             fill.writing(include_str!("sql/create.sql"), CREATE, ["$20", &none_in("user_row"), &none_in("app_lock")]),

@@ -12,9 +12,16 @@ const APPS: usize = 64;
 /// How many slow calls an interval keeps.
 const SLOW: usize = 8;
 
-/// The counts of the last intervals.
+/// How many of the last writes say whether the store has room.
+const LAST_WRITES: usize = 20;
+
+/// The counts of the last intervals, and the outcomes of the last writes.
 #[derive(Debug, Default)]
-pub(crate) struct RecentCounts(Mutex<VecDeque<Interval>>);
+pub(crate) struct RecentCounts {
+    intervals: Mutex<VecDeque<Interval>>,
+    /// For each of the last writes, whether it failed for lack of room.
+    lacked_room: Mutex<VecDeque<bool>>,
+}
 
 /// What happened within an interval.
 #[derive(Clone, Debug, Default)]
@@ -76,6 +83,19 @@ impl RecentCounts {
         }
     }
 
+    /// Notes whether a write failed for lack of room.
+    pub(crate) fn note_write(&self, lacked_room: bool) {
+        let mut last = self.lacked_room.lock().unwrap_or_else(PoisonError::into_inner);
+        last.truncate(LAST_WRITES - 1);
+        last.push_front(lacked_room);
+    }
+
+    /// Returns whether more than half of the last 20 writes failed for lack of room.
+    pub(crate) fn lacks_room(&self) -> bool {
+        let last = self.lacked_room.lock().unwrap_or_else(PoisonError::into_inner);
+        last.iter().filter(|lacked| **lacked).count() > LAST_WRITES / 2
+    }
+
     /// Notes the stored bytes of an app's sessions.
     pub(crate) fn note_bytes(&self, app_name: &str, bytes: u64, now: f64) {
         if let Some(counts) = at(&mut self.lock(), now).of_app(app_name, true) {
@@ -98,7 +118,7 @@ impl RecentCounts {
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Interval>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.intervals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -143,6 +163,19 @@ mod tests {
 
     fn call(app_name: &str, time: f64, seconds: f64) -> SlowCall {
         SlowCall { app_name: app_name.to_owned(), method: "append", time, seconds }
+    }
+
+    #[test]
+    fn room_is_lacking_while_more_than_half_of_the_last_20_writes_lacked_it() {
+        let counts = RecentCounts::default();
+        for n in 1..=20 {
+            counts.note_write(true);
+            assert_eq!(counts.lacks_room(), n > 10, "{n}");
+        }
+        for n in 1..=20 {
+            counts.note_write(false);
+            assert_eq!(counts.lacks_room(), n < 10, "{n}");
+        }
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! without a restart.
 
 use std::fmt;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Read;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -12,6 +13,9 @@ use zeroize::Zeroizing;
 
 /// The minimum time between two checks of the files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The maximum size of a file: room for 5,000 tokens.
+const MOST_BYTES: u64 = 1 << 20;
 
 /// A value made from the contents of files.
 pub(crate) struct Reloaded<T> {
@@ -93,17 +97,38 @@ fn stamps(paths: &[PathBuf]) -> Vec<Stamp> {
 
 /// Reads the bytes of a file, which are wiped from memory when they are dropped.
 ///
+/// The file may be replaced while the server runs, so this never waits for a writer of a FIFO and never reads more than
+/// [`MOST_BYTES`].
+///
 /// # Errors
 ///
-/// `NotFound` if there is no such file, `PermissionDenied` if it may not be read, `Unavailable` otherwise; the
-/// message says what the file is.
+/// `NotFound` if there is no such file, `PermissionDenied` if it may not be read, `InvalidArgument` if it is too large
+/// or no regular file, `Unavailable` otherwise; the message says what the file is.
 pub(crate) fn read(what: &str, path: &std::path::Path) -> Result<Zeroizing<Vec<u8>>> {
-    fs::read(path).map(Zeroizing::new).map_err(|error| {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        // Without this, opening a FIFO waits until somebody writes to it.
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
+    }
+    let unreadable = |error: std::io::Error| {
         let kind = match error.kind() {
             std::io::ErrorKind::NotFound => ErrorKind::NotFound,
             std::io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
             _ => ErrorKind::Unavailable,
         };
         Error::new(kind, format!("cannot read {what} '{}': {error}", path.display())).with_source(error)
-    })
+    };
+    let file = options.open(path).map_err(unreadable)?;
+    if !file.metadata().map_err(unreadable)?.is_file() {
+        return Err(Error::invalid(format!("{what} '{}' must be a regular file", path.display())));
+    }
+    let mut bytes = Zeroizing::new(Vec::new());
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(Error::invalid(format!("{what} '{}' must have at most {MOST_BYTES} bytes", path.display())));
+    }
+    Ok(bytes)
 }

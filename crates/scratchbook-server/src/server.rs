@@ -234,10 +234,8 @@ impl ServerBuilder {
         let tracing = self.tracing.with_sink(sink);
         store.sessions = Arc::new(ForgetsSpans::new(store.sessions, Arc::clone(&spans)));
         let activity = Arc::new(RecentCounts::default());
-        if self.has_inspector {
-            let counted = inspector::WithActivity::new(store.sessions, Arc::clone(&activity), Arc::clone(&environment));
-            store.sessions = Arc::new(counted);
-        }
+        let counted = inspector::WithActivity::new(store.sessions, Arc::clone(&activity), Arc::clone(&environment));
+        store.sessions = Arc::new(counted);
         let apps = Apps::new(agents, |name, agent| {
             let runner = Runner::builder(name, Arc::clone(agent), Arc::clone(&store.sessions))
                 .artifacts(Arc::clone(&store.artifacts))
@@ -256,7 +254,7 @@ impl ServerBuilder {
         let access = login.map_or(Ok(Access::Open), |login| login.open().map(|gate| Access::Login(Arc::new(gate))))?;
         let certificates = tls.map(Tls::open).transpose()?.map(Arc::new);
         let probe = StoreProbe::new(Arc::clone(&store.sessions));
-        let readiness = Readiness::new(probe.clone(), access.clone());
+        let readiness = Readiness::new(probe.clone(), access.clone(), Arc::clone(&activity));
         let surfaces: Arc<[Surface]> = surfaces.into();
         let documents = Arc::new(Documents::new(Arc::clone(&surfaces)));
         let app_state = AppState::new(AppStateParts {

@@ -266,7 +266,7 @@ impl SessionService for SqliteSessionService {
             // A read-only service only has to be readable.
             self.read(|_| Ok(())).await?;
         } else {
-            self.write(CommitScope::Nothing, 0, writer::check_writable).await?;
+            self.write(CommitScope::Nothing, 64 << 10, writer::check_writable).await?;
         }
         Ok(Vec::new())
     }

@@ -288,9 +288,10 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// Only the errors that any call of the store can return.
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()>;
 
-    /// Checks whether the store accepts writes, by making a write and undoing it. This takes as long as a small write,
-    /// so frequent callers should cache the result for a moment. Returns what does not work although the store answers,
-    /// in sentences for people: for example connections that cannot be made. They do not show where the store is.
+    /// Checks whether the store accepts writes, by committing one of 64 KiB: always to the same row, which no other
+    /// method returns. Frequent callers should cache the result for some seconds. Returns what does not work although
+    /// the store answers, in sentences for people: for example connections that cannot be made. They do not show where
+    /// the store is.
     ///
     /// # Errors
     ///

@@ -95,11 +95,14 @@ impl PeerConnection {
             answer.map_ok(move |response| response.map(|body| GuardedBody::new(body, then)))
         });
         let stream = TimedHeaders::new(stream, Arc::clone(line), limits.header_time);
+        let header_bytes = limits.header_bytes.max(LEAST_HEADER_BYTES);
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.idle_time)
             .max_headers(limits.headers)
-            .max_buf_size(limits.header_bytes.max(LEAST_HEADER_BYTES))
+            .max_header_size(header_bytes)
+            // Headers that are not complete yet are measured by the buffer.
+            .max_buf_size(header_bytes)
             // A client that has closed its sending side still gets its answer. The answer to a read is sent only if it
             // is ready soon.
             .half_close(true)

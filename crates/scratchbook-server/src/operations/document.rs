@@ -44,12 +44,13 @@ struct Health {
 )]
 fn health() {}
 
-/// Check whether the server and its store can answer requests.
+/// Check whether the server and its store can answer requests: the store is read, commits a write, and had room for
+/// most of the last 20 writes.
 #[utoipa::path(
     get, path = "/health/ready", operation_id = "ready", tag = SERVER,
     responses(
         (status = 200, description = "The server and its store are ready.", body = Health),
-        (status = 503, description = "The store cannot be reached.", body = Health),
+        (status = 503, description = "The store cannot be read or written, or has no room.", body = Health),
     )
 )]
 fn ready() {}

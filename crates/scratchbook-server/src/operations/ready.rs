@@ -1,7 +1,9 @@
 //! `/health/ready`: whether the server and its store can serve requests.
 //!
-//! The store is checked at most once a second, and all requests in the meantime share this check. So everybody may send
-//! this request as often as they like.
+//! A check commits a write, so a store that works is checked at most once in 5 seconds, and one that does not once a
+//! second. All requests in the meantime share the check, and everybody may ask as often as they like.
+//!
+//! A full disk may still have room for the write of the check and not for others. Then the last writes decide.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,24 +17,27 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use crate::access::Access;
+use crate::activity::RecentCounts;
 use crate::store_probe::StoreProbe;
 
 /// How long the store may take. A slower store counts as not ready; clients ask again soon.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long the answer of a check is reused.
-const CHECK_EVERY: Duration = Duration::from_secs(1);
+/// How long the answer of a check is reused if the store works, and if it does not.
+const CHECK_EVERY: Duration = Duration::from_secs(5);
+const CHECK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Whether the store can be used. Clones share the last check.
 #[derive(Clone, Debug)]
 pub(crate) struct Readiness {
     probe: StoreProbe,
     access: Access,
+    activity: Arc<RecentCounts>,
     last: Arc<Mutex<Option<ReadinessCheck>>>,
 }
 
 impl Readiness {
-    pub(crate) fn new(probe: StoreProbe, access: Access) -> Self {
-        Self { probe, access, last: Arc::default() }
+    pub(crate) fn new(probe: StoreProbe, access: Access, activity: Arc<RecentCounts>) -> Self {
+        Self { probe, access, activity, last: Arc::default() }
     }
 }
 
@@ -52,17 +57,23 @@ pub(super) async fn ready(State(readiness): State<Readiness>) -> (StatusCode, Js
     // Every check ends with an answer, except if there is a defect.
     let answer = check.answer.wait_for(Option::is_some).await.ok().and_then(|answer| answer.clone());
     let (status, body) = answer.unwrap_or_else(|| (StatusCode::SERVICE_UNAVAILABLE, json!({"status": "unavailable"})));
+    if status == StatusCode::OK && readiness.activity.lacks_room() {
+        let message = "most of the last writes failed for lack of room";
+        let (status, body) = answer_to(&readiness.access, Err(Error::new(ErrorKind::ResourceExhausted, message)));
+        return (status, Json(body));
+    }
     (status, Json(body))
 }
 
-/// Returns the check that is in progress, or that began within the last second; otherwise starts a new check. A check
-/// is a separate task, so that it continues if the client that started it disconnects.
+/// Returns the check that is in progress, or that began a short time ago; otherwise starts a new check. A check is a
+/// separate task, so that it continues if the client that started it disconnects.
 fn last_check(readiness: &Readiness) -> ReadinessCheck {
     let mut last = readiness.last.lock().unwrap_or_else(PoisonError::into_inner);
-    let is_recent = |check: &&ReadinessCheck| {
-        // A check whose task was aborted is neither under way nor over.
-        let (is_over, is_left) = (check.answer.borrow().is_some(), check.answer.has_changed().is_err());
-        (!is_over && !is_left) || (is_over && check.begun.elapsed() < CHECK_EVERY)
+    let is_recent = |check: &&ReadinessCheck| match &*check.answer.borrow() {
+        Some((StatusCode::OK, _)) => check.begun.elapsed() < CHECK_EVERY,
+        Some(_) => check.begun.elapsed() < CHECK_AGAIN,
+        // A check whose task was aborted is neither in progress nor over.
+        None => check.answer.has_changed().is_ok(),
     };
     if let Some(check) = last.as_ref().filter(is_recent) {
         return check.clone();

@@ -8,7 +8,7 @@ use scratchbook::agent::EventsCompactionConfig;
 use scratchbook::model::ScriptedLlm;
 use scratchbook::store::SqliteOptions;
 use scratchbook::{InMemorySessionService, LlmAgent, Runner, SqliteSessionService, Store, connect};
-use scratchbook_test_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOptions};
+use scratchbook_test_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOptions, SmallDisk};
 use serde_json::{Value, json};
 use tracing::Level;
 
@@ -47,9 +47,9 @@ fn writes() -> Vec<(&'static str, &'static str, Value)> {
     ]
 }
 
-/// Returns whether a server is ready, after a new check: the result of a check is reused for a second.
+/// Returns whether a server is ready, after a new check: the result of a check is reused for up to five seconds.
 async fn readiness(client: &TestClient) -> Answer {
-    tokio::time::sleep(Duration::from_millis(1100)).await;
+    tokio::time::sleep(Duration::from_millis(5100)).await;
     client.send("GET", "/health/ready", None).await
 }
 
@@ -97,6 +97,51 @@ async fn a_full_database_is_unavailable_and_its_path_is_for_the_log() {
     }
     assert_untold(&client, &["ledger7", folder.path().to_str().unwrap()], &[503]).await;
     assert_eq!(client.get("/apps/demo/users/u/sessions/s").await.0, 200, "it can be read");
+}
+
+#[tokio::test]
+async fn server_on_a_disk_filled_to_the_last_page_is_not_ready_until_there_is_room() {
+    let Ok(disk) = SmallDisk::mount() else {
+        println!("LEFT OUT: mounting a file system takes root");
+        return;
+    };
+    let path = disk.path().join("ledger7.db");
+    let client = client(connect(&format!("sqlite://{}", path.display())).await.unwrap()).await;
+    disk.fill().unwrap();
+    assert_untold(&client, &["ledger7"], &[503]).await;
+    disk.empty().unwrap();
+    // The failed writes of before count until twenty others have followed.
+    for _ in 0..20 {
+        let (method, path, body) = writes().swap_remove(1);
+        assert_eq!(client.send(method, path, Some(&body)).await.status, 200);
+    }
+    assert_eq!(readiness(&client).await.status, 200);
+}
+
+#[tokio::test]
+async fn server_is_not_ready_while_most_writes_lack_room_though_the_check_has_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = SqliteOptions::default().with_max_size_bytes(1 << 20);
+    let service = SqliteSessionService::open(folder.path().join("ledger7.db"), options).await.unwrap();
+    let client = client(Store::new(Arc::new(service))).await;
+    let patch = async |bytes: usize| {
+        let body = json!({"stateDelta": {"k": "x".repeat(bytes)}});
+        client.send("PATCH", "/apps/demo/users/u/sessions/s", Some(&body)).await.status
+    };
+    for _ in 0..3 {
+        assert_eq!(patch(2 << 20).await, 503);
+    }
+    let ready = readiness(&client).await;
+    assert_eq!(ready.status, 200, "a few writes that were too large: {}", ready.text());
+    for _ in 0..20 {
+        assert_eq!(patch(2 << 20).await, 503);
+    }
+    let ready = readiness(&client).await;
+    assert_eq!((ready.status, &ready.json()["store"]["kind"]), (503, &json!("resource_exhausted")), "{}", ready.text());
+    for _ in 0..20 {
+        assert_eq!(patch(10).await, 200);
+    }
+    assert_eq!(readiness(&client).await.status, 200);
 }
 
 #[tokio::test]

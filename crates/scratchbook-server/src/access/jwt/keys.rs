@@ -86,7 +86,7 @@ impl JwtKeys {
     ///
     /// # Errors
     ///
-    /// The errors of reading the file; `InvalidArgument` if it is no JWKS, contains a secret or has no usable key.
+    /// The errors of reading the file; `InvalidArgument` if it is no JWKS or contains a secret.
     pub(super) fn jwks(path: &Path) -> Result<Self> {
         let bytes = reload::read("the JWKS", path)?;
         let wrong = |message: String| Error::invalid(format!("the JWKS '{}': {message}", path.display()));
@@ -99,9 +99,13 @@ impl JwtKeys {
             keys.extend(key.map(|key| NamedKey { id, key }));
         }
         if keys.is_empty() {
-            return Err(wrong("it has no key for signatures by EdDSA (Ed25519) or RS256".into()));
+            tracing::warn!(file = %path.display(), "the JWKS has no usable key: nobody can log in by a JWT of it");
         }
         Ok(Self { keys })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
     }
 
     /// Returns whether one of the keys made this signature. If the token names a key, only keys of that name are tried.

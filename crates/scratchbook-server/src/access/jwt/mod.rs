@@ -10,9 +10,9 @@ use std::path::PathBuf;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use scratchbook::Result;
-use serde::Deserialize;
+use scratchbook::{Error, Result};
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 
 use super::account::LoginName;
 use super::caller::{Caller, Right};
@@ -22,6 +22,9 @@ use keys::JwtKeys;
 
 /// How many seconds the clocks of issuer and server may differ.
 const LEEWAY: f64 = 30.0;
+
+/// The latest `exp`. Beyond it a float no longer tells one second from the next.
+const MOST_SECONDS: f64 = (1_u64 << 53) as f64;
 
 /// The value of the claim `user` that means all users.
 const ALL_USERS: &str = "*";
@@ -41,7 +44,13 @@ pub(super) type Invalid = String;
 struct Header {
     alg: String,
     kid: Option<String>,
+    #[serde(default, deserialize_with = "present")]
     crit: Option<IgnoredAny>,
+}
+
+/// Reads a member that is there, even if it is null.
+fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<IgnoredAny>, D::Error> {
+    IgnoredAny::deserialize(value).map(Some)
 }
 
 #[derive(Deserialize)]
@@ -80,7 +89,17 @@ impl Jwts {
             keys.push(Reloaded::new(vec![path.clone()], move || JwtKeys::secret(&path))?);
         }
         if let Some(path) = jwks {
-            keys.push(Reloaded::new(vec![path.clone()], move || JwtKeys::jwks(&path))?);
+            let file = Reloaded::new(vec![path.clone()], {
+                let path = path.clone();
+                move || JwtKeys::jwks(&path)
+            })?;
+            // Later, a file without keys revokes all tokens. At the start it is a mistake.
+            if file.get().is_empty() {
+                let path = path.display();
+                let message = format!("the JWKS '{path}': it has no key for signatures by EdDSA (Ed25519) or RS256");
+                return Err(Error::invalid(message));
+            }
+            keys.push(file);
         }
         Ok(Self { keys, issuer, audience })
     }
@@ -132,6 +151,9 @@ impl Claims {
         match self.exp {
             None => return Err("the token has no 'exp', and has to expire".to_owned()),
             Some(exp) if exp + LEEWAY <= now => return Err("the token has expired".to_owned()),
+            Some(exp) if exp > MOST_SECONDS => {
+                return Err(format!("'exp' must be at most {MOST_SECONDS} seconds, got {exp}"));
+            }
             Some(_) => {}
         }
         match self.nbf {

@@ -1,4 +1,4 @@
-//! A layer around the store that counts writes, and keeps the slowest calls.
+//! A layer around the store that counts writes, keeps the slowest calls, and notes which writes lacked room.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -48,11 +48,20 @@ impl WithActivity {
             // An invalid request is not counted for the app, which may not even exist.
             Err(_) => return result,
         };
+        if success != CallOutcome::Read {
+            self.activity.note_write(lacked_room(&result));
+        }
         let seconds = begun.elapsed().as_secs_f64();
         let call = SlowCall { app_name: app_name.to_owned(), method, time: self.environment.now(), seconds };
         self.activity.count(&call, outcome);
         result
     }
+}
+
+/// Returns whether the disk, the memory or another limit of the store itself is used up. A quota or a limit of a
+/// scope concerns the caller and not the operator.
+fn lacked_room<T>(result: &Result<T>) -> bool {
+    result.as_ref().is_err_and(|error| error.kind() == ErrorKind::ResourceExhausted && error.is_for_operator())
 }
 
 #[async_trait]
@@ -81,8 +90,13 @@ impl SessionService for WithActivity {
         self.counted(app_name, "list_sessions", CallOutcome::Read, call).await
     }
 
+    async fn check_writable(&self) -> Result<Vec<String>> {
+        let checked = self.service.check_writable().await;
+        self.activity.note_write(lacked_room(&checked));
+        checked
+    }
+
     forward_sessions!(self.service =>
         capabilities, get_initial_state, get_state_at, blame, fork_session, locate_session, delete_session, get_state,
-        list_state, list_state_changes, list_feed, commits, update_session, prune, list_event_hashes, hash_events, list_owners, delete_user,
-        check_writable, close);
+        list_state, list_state_changes, list_feed, commits, update_session, prune, list_event_hashes, hash_events, list_owners, delete_user, close);
 }

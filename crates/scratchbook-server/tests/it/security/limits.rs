@@ -92,6 +92,14 @@ async fn headers_that_are_too_many_or_too_long_are_refused() {
     }
     let answer = server.exchange(format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(70 << 10)).as_bytes()).await;
     assert!(["414", "431"].contains(&status(&answer)), "{answer}");
+
+    // Headers are refused by their size, however many pieces they come in.
+    let server = start(ServerLimits::default()).await;
+    for (length, expected) in [(60_000, "200"), (100_000, "431")] {
+        let request = format!("GET /health HTTP/1.1\r\nconnection: close\r\nx-long: {}\r\n\r\n", "x".repeat(length));
+        let answer = server.exchange(request.as_bytes()).await;
+        assert_eq!(status(&answer), expected, "{length}: {answer}");
+    }
 }
 
 #[tokio::test]

@@ -109,6 +109,36 @@ async fn a_token_taken_from_the_file_opens_nothing_any_more() {
     assert_eq!(get(&router, "/list-apps", &[("authorization", &token)]).await.status, 200);
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn tokens_file_that_blocks_or_is_too_large_is_refused_and_the_old_tokens_stay() {
+    let files = LoginFiles::new();
+    let (_, server) = demo().await;
+    let (login, token) = token_of_u1(&files, &[Right::Read]);
+    let server = server.login(login).build().unwrap();
+    let (router, token) = (server.router(), [("authorization", token.as_str())]);
+    let path = files.write("other", "");
+    let path = path.with_file_name("tokens.toml");
+
+    fs::remove_file(&path).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let error = server.reload().unwrap_err();
+    assert!(error.to_string().contains("must be a regular file"), "{error}");
+    // The server also looks without such a call, and must not wait for a writer of the FIFO.
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    assert_eq!(get(&router, "/list-apps", &token).await.status, 200);
+
+    fs::remove_file(&path).unwrap();
+    fs::File::create(&path).unwrap().set_len(1 << 30).unwrap();
+    let error = server.reload().unwrap_err();
+    assert!(error.to_string().contains("must have at most 1048576 bytes"), "{error}");
+    assert_eq!(get(&router, "/list-apps", &token).await.status, 200);
+
+    fs::write(&path, " ".repeat(1 << 20)).unwrap();
+    server.reload().unwrap();
+    assert_eq!(get(&router, "/list-apps", &token).await.status, 401);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_watch_ends_when_its_token_is_taken_back() {
     let files = LoginFiles::new();

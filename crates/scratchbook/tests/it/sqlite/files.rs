@@ -215,3 +215,21 @@ async fn a_full_database_is_not_writable() {
     assert!(full.is_for_operator() && full.public_kind() == ErrorKind::Unavailable, "{full}");
     assert_eq!(service.check_writable().await.unwrap_err().kind(), ErrorKind::ResourceExhausted);
 }
+
+#[tokio::test]
+async fn check_of_a_write_reaches_the_log_and_takes_no_more_room_each_time() {
+    let database = DatabaseFile::new();
+    let service = database.open().await;
+    create(&service, "s1", json!({})).await;
+    let owners = service.list_owners(None, 10).await.unwrap();
+    let size = |path: &Path| fs::metadata(path).unwrap().len();
+    let log = size(&database.beside("-wal"));
+    service.check_writable().await.unwrap();
+    assert!(size(&database.beside("-wal")) >= log + (64 << 10));
+    // The log is written into the database several times.
+    for _ in 0..300 {
+        service.check_writable().await.unwrap();
+    }
+    assert!(size(&database.path) < 1 << 20, "{}", size(&database.path));
+    assert_eq!(service.list_owners(None, 10).await.unwrap(), owners);
+}

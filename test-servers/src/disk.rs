@@ -7,7 +7,7 @@ use std::process::Command;
 use rustix::fs::statvfs;
 use tempfile::TempDir;
 
-use crate::faults::FaultError;
+use crate::{Error, Result};
 
 /// The size of the disk while it is not full. A file system in memory takes only as much memory as its files.
 const SIZE: u64 = 4 << 30;
@@ -26,8 +26,8 @@ impl SmallDisk {
     /// # Errors
     ///
     /// The user is not allowed to mount file systems. Only root is.
-    pub fn mount() -> Result<Self, FaultError> {
-        let folder = tempfile::tempdir()?;
+    pub fn mount() -> Result<Self> {
+        let folder = tempfile::tempdir().map_err(io)?;
         mount(&format!("size={SIZE}"), folder.path())?;
         Ok(Self { path: folder.path().to_owned(), _folder: Some(folder) })
     }
@@ -37,15 +37,15 @@ impl SmallDisk {
     /// # Errors
     ///
     /// The user is not allowed to mount file systems, or the folder cannot be copied.
-    pub fn under(folder: &Path) -> Result<Self, FaultError> {
+    pub fn under(folder: &Path) -> Result<Self> {
         let old = folder.with_extension("old");
-        fs::rename(folder, &old)?;
-        fs::create_dir(folder)?;
+        fs::rename(folder, &old).map_err(io)?;
+        fs::create_dir(folder).map_err(io)?;
         mount(&format!("size={SIZE}"), folder)?;
         let disk = Self { path: folder.to_owned(), _folder: None };
         // This also copies who owns the folder.
         succeed(Command::new("cp").arg("--archive").arg(old.join(".")).arg(folder))?;
-        fs::remove_dir_all(&old)?;
+        fs::remove_dir_all(&old).map_err(io)?;
         Ok(disk)
     }
 
@@ -60,16 +60,16 @@ impl SmallDisk {
     /// # Errors
     ///
     /// The size cannot be changed.
-    pub fn fill(&self) -> Result<(), FaultError> {
+    pub fn fill(&self) -> Result<()> {
         // Other processes write meanwhile, so the content may be larger than the computed size when the size is set.
         for _ in 0..100 {
-            let space = statvfs(self.path())?;
+            let space = statvfs(self.path()).map_err(|error| io(error.into()))?;
             let used = (space.f_blocks - space.f_bfree) * space.f_frsize;
             if mount(&format!("remount,size={used}"), self.path()).is_ok() {
                 return Ok(());
             }
         }
-        Err("the disk could not be filled".into())
+        Err(Error::new("the disk could not be filled"))
     }
 
     /// Gives the disk its size back.
@@ -77,7 +77,7 @@ impl SmallDisk {
     /// # Errors
     ///
     /// The size cannot be changed.
-    pub fn empty(&self) -> Result<(), FaultError> {
+    pub fn empty(&self) -> Result<()> {
         mount(&format!("remount,size={SIZE}"), self.path())
     }
 }
@@ -89,17 +89,21 @@ impl Drop for SmallDisk {
     }
 }
 
-fn mount(options: &str, folder: &Path) -> Result<(), FaultError> {
+fn mount(options: &str, folder: &Path) -> Result<()> {
     let mut command = Command::new("mount");
     succeed(command.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(folder))
 }
 
-fn succeed(command: &mut Command) -> Result<(), FaultError> {
-    let output = command.output()?;
+fn io(error: std::io::Error) -> Error {
+    Error::io("a disk that can become full", &error)
+}
+
+fn succeed(command: &mut Command) -> Result<()> {
+    let output = command.output().map_err(io)?;
     if output.status.success() {
         return Ok(());
     }
-    Err(format!("a disk that can become full: {}", String::from_utf8_lossy(&output.stderr).trim()).into())
+    Err(Error::new(format!("a disk that can become full: {}", String::from_utf8_lossy(&output.stderr).trim())))
 }
 
 #[cfg(test)]
