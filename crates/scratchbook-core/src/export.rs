@@ -27,6 +27,7 @@ use serde_json::{Map, Value};
 
 use crate::content::Part;
 use crate::event::Event;
+use crate::json::escape_line_ends;
 use crate::state::StateDelta;
 
 /// The `format` in the header.
@@ -120,8 +121,8 @@ impl ExportLine<'_> {
     /// # Errors
     ///
     /// The writer fails.
-    pub fn write(&self, mut to: &mut dyn Write) -> io::Result<()> {
-        serde_json::to_writer(&mut to, self)?;
+    pub fn write(&self, to: &mut dyn Write) -> io::Result<()> {
+        to.write_all(&escape_line_ends(&serde_json::to_vec(self)?))?;
         to.write_all(b"\n")
     }
 }

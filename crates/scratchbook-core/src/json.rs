@@ -7,6 +7,7 @@ mod length;
 mod texts;
 mod weight;
 
+use std::borrow::Cow;
 use std::io;
 
 use serde::de::{DeserializeOwned, Visitor};
@@ -232,6 +233,40 @@ impl io::Write for CountUpTo {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Escapes the characters of JSON text at which some clients end a line although JSON does not: U+0085, U+2028 and
+/// U+2029. For lines of JSON and for server-sent events.
+///
+/// ```
+/// use scratchbook::json;
+///
+/// let text = serde_json::to_vec("one\u{2028}two\u{85}")?;
+/// assert_eq!(*json::escape_line_ends(&text), *br#""one\u2028two\u0085""#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+pub fn escape_line_ends(text: &[u8]) -> Cow<'_, [u8]> {
+    // Their encodings begin with these bytes, and most texts have neither.
+    if !text.iter().any(|byte| matches!(byte, 0xc2 | 0xe2)) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = Vec::with_capacity(text.len() + 8);
+    let mut rest = text;
+    while let [first, after @ ..] = rest {
+        let (escape, length) = match rest {
+            [0xc2, 0x85, ..] => (b"\\u0085", 2),
+            [0xe2, 0x80, 0xa8, ..] => (b"\\u2028", 3),
+            [0xe2, 0x80, 0xa9, ..] => (b"\\u2029", 3),
+            _ => {
+                escaped.push(*first);
+                rest = after;
+                continue;
+            }
+        };
+        escaped.extend_from_slice(escape);
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    Cow::Owned(escaped)
 }
 
 /// Serializes one of our types to JSON text, no deeper than `serde_json` can read.

@@ -1,14 +1,19 @@
 //! Server-sent events. Each frame is one chunk of the body and is sent at once.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
+use std::pin::pin;
 use std::time::Duration;
 
+use async_stream::stream;
 use axum::body::{Body, Bytes};
 use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt};
+use scratchbook::json::escape_line_ends;
 use serde::Serialize;
+use tokio::time::timeout;
 
 /// The interval of heartbeats, which show each end that the other end is alive.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -26,7 +31,8 @@ pub(crate) fn response(invocation_id: &str, frames: impl Stream<Item = Bytes> + 
     response
 }
 
-/// Returns an answer that streams frames until there are no more.
+/// Returns an answer that streams frames until there are no more. A stream that is quiet sends heartbeats, since proxies
+/// cut off connections on which nothing is sent.
 pub(crate) fn stream(frames: impl Stream<Item = Bytes> + Send + 'static) -> Response {
     // Without this header proxies would gather frames or split them.
     const UNBUFFERED: (HeaderName, HeaderValue) =
@@ -34,8 +40,26 @@ pub(crate) fn stream(frames: impl Stream<Item = Bytes> + Send + 'static) -> Resp
     const UNKEPT: (HeaderName, HeaderValue) = (CACHE_CONTROL, HeaderValue::from_static("no-store"));
     const EVENTS: (HeaderName, HeaderValue) =
         (CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
-    let body = Body::from_stream(frames.map(Ok::<_, Infallible>));
+    let body = stream! {
+        let mut frames = pin!(frames);
+        loop {
+            match timeout(HEARTBEAT, frames.next()).await {
+                Ok(Some(frame)) => yield Ok::<_, Infallible>(on_one_line(frame)),
+                Ok(None) => return,
+                Err(_) => yield Ok(SIGN_OF_LIFE),
+            }
+        }
+    };
+    let body = Body::from_stream(body);
     ([EVENTS, UNBUFFERED, UNKEPT], body).into_response()
+}
+
+/// Escapes line ends that JSON does not escape, so that every client finds the same lines in a frame.
+pub(crate) fn on_one_line(frame: Bytes) -> Bytes {
+    match escape_line_ends(&frame) {
+        Cow::Borrowed(_) => frame,
+        Cow::Owned(escaped) => escaped.into(),
+    }
 }
 
 /// Returns a frame with a name and JSON.

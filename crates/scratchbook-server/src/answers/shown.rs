@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use scratchbook::{Error, Result};
 
 use crate::heavy::off_worker;
-use crate::sse::SIGN_OF_LIFE;
+use crate::sse::{SIGN_OF_LIFE, on_one_line};
 use scratchbook::agent::credentials::{has_marks, without_secrets_or_named};
 
 /// Texts with more bytes are searched on a separate thread, and not on a worker of the runtime.
@@ -75,7 +75,7 @@ fn frame_to_user(frame: Bytes) -> Bytes {
             Err(_) => return SIGN_OF_LIFE,
         }
     }
-    shown.into()
+    on_one_line(shown.into())
 }
 
 #[cfg(test)]

@@ -235,18 +235,17 @@ fn frames(invocation_id: String, mut events: RunFollower) -> impl Stream<Item = 
     stream! {
         yield sse::frame("run", &json!({"invocationId": invocation_id}));
         loop {
-            match tokio::time::timeout(sse::HEARTBEAT, events.next()).await {
-                Ok(Ok(Some(event))) => yield event_frame(event),
-                Ok(Ok(None)) => {
+            match events.next().await {
+                Ok(Some(event)) => yield event_frame(event),
+                Ok(None) => {
                     yield sse::frame("end", &end(&invocation_id, events.outcome()));
                     return;
                 }
-                Ok(Err(error)) => {
+                Err(error) => {
                     // The run has not ended: the client may ask again.
                     yield sse::frame("error", &json!({"error": shown(&error)}));
                     return;
                 }
-                Err(_) => yield sse::SIGN_OF_LIFE,
             }
         }
     }

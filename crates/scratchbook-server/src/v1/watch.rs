@@ -126,7 +126,7 @@ async fn follow(
     Ok(sse::stream(frames(watch)))
 }
 
-/// The stream: one frame for each entry, and a heartbeat.
+/// The stream: one frame for each entry, and places of the feed while no entry is shown.
 fn frames(mut watch: Watch<Arc<dyn SessionService>>) -> impl Stream<Item = Bytes> + Send + 'static {
     async_stream::stream! {
         let _open = Gauge::one_more("scratchbook_watchers");
@@ -149,7 +149,7 @@ fn frames(mut watch: Watch<Arc<dyn SessionService>>) -> impl Stream<Item = Bytes
                     told = watch.cursor().clone();
                     yield place(":\n", &Cursor::from(&told));
                 }
-                Err(_) => yield sse::SIGN_OF_LIFE,
+                Err(_) => {}
             }
         }
     }

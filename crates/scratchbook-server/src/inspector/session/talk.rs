@@ -74,21 +74,20 @@ fn pieces(invocation_id: String, mut events: RunFollower) -> impl Stream<Item = 
     stream! {
         yield sse::frame("run", &json!({"run": invocation_id}));
         loop {
-            match tokio::time::timeout(sse::HEARTBEAT, events.next()).await {
-                Ok(Ok(Some(event))) if event.is_partial() => {
+            match events.next().await {
+                Ok(Some(event)) if event.is_partial() => {
                     let text = event.content.as_ref().map(Content::text).unwrap_or_default();
                     yield sse::frame("piece", &json!({"author": event.author, "text": text}));
                 }
-                Ok(Ok(Some(event))) => yield sse::frame("event", &json!({"seq": event.seq})),
-                Ok(Ok(None)) => {
+                Ok(Some(event)) => yield sse::frame("event", &json!({"seq": event.seq})),
+                Ok(None) => {
                     yield sse::frame("end", &end(events.outcome()));
                     return;
                 }
-                Ok(Err(error)) => {
+                Err(error) => {
                     yield sse::frame("end", &json!({"error": PublicError::of(&error).message}));
                     return;
                 }
-                Err(_) => yield sse::SIGN_OF_LIFE,
             }
         }
     }

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use futures_util::stream;
 use scratchbook::agent::{FunctionAgent, InvocationContext};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
 use super::{Host, RUNS, asked, counter, saying, text};
+use crate::support::TestClient;
 
 /// An answer whose body is still to be read.
 pub(super) struct StreamedAnswer {
@@ -207,4 +208,23 @@ async fn a_run_goes_on_when_its_client_is_reset_or_half_closed() {
     lets.add_permits(2);
     host.has_stored(6).await;
     host.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn quiet_stream_of_a_run_sends_a_comment_every_15_seconds() {
+    let agent = FunctionAgent::new("slow", |context: InvocationContext| {
+        stream::once(async move {
+            tokio::time::sleep(Duration::from_secs(50)).await;
+            Ok(saying(&context, "one\u{2028}two\u{85}\u{2029}three"))
+        })
+    });
+    let client = TestClient::with(|server| server.app("demo", agent)).await;
+    client.session("demo", "u", "s").await;
+    for (path, body) in [("/run_sse", asked("hello")), (RUNS, json!({"message": "hello"}))] {
+        let answer = client.send("POST", path, Some(&body)).await;
+        let text = answer.text();
+        assert_eq!(text.split("\n\n").filter(|frame| *frame == ":").count(), 3, "{path}: {text}");
+        assert!(text.contains(r"one\u2028two\u0085\u2029three"), "{path}: {text}");
+        assert!(!text.contains(['\u{2028}', '\u{2029}', '\u{85}']), "{path}: {text}");
+    }
 }
