@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::AdkError;
 use super::apps::{check_reserved, no_app};
-use super::body::{JsonBody, RunAgentRequest, unreadable};
+use super::body::{JsonBody, RunAgentRequest, unread};
 use super::python_json::dumps;
 use super::shape::{self, JsonText, public_metadata};
 use crate::access::{Caller, Right};
@@ -45,7 +45,7 @@ impl FromRequest<AppState> for AllowedRun {
     async fn from_request(request: Request, app_state: &AppState) -> Result<Self, AdkError> {
         let (mut parts, body) = request.into_parts();
         let caller = Caller::from_request_parts(&mut parts, app_state).await?;
-        let unread = Unread::from_request(Request::from_parts(parts, body), app_state).await.map_err(unreadable)?;
+        let unread = unread(Request::from_parts(parts, body), app_state).await?;
         check_named(app_state, &caller, &unread).await?;
         let JsonBody(body) = JsonBody::read(unread).await?;
         Ok(Self(body))

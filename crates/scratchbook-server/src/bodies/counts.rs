@@ -98,7 +98,7 @@ pub(super) fn check(bytes: &[u8], shape: &'static Shape, limits: &ServerLimits) 
         return Ok(0);
     }
     let mut pass = CountPass { limits, operations: 0, events: 0, exceeded: None };
-    let mut reader = serde_json::Deserializer::from_slice(super::without_mark(bytes));
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
     drop(CountWalk { shape, pass: &mut pass }.deserialize(&mut reader));
     pass.exceeded.map_or(Ok(pass.events * EVENT_MEMORY), |counted| Err(counted.refusal(limits)))
 }

@@ -14,9 +14,9 @@ use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRef, FromRequest, Request};
 use axum::http::HeaderMap;
-use axum::http::header::CONTENT_TYPE;
-use scratchbook::Result;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use scratchbook::json::{self, Field, Weight};
+use scratchbook::{Error, Result};
 
 use crate::heavy::Heavy;
 use crate::limits::ServerLimits;
@@ -49,6 +49,8 @@ pub(crate) struct Unread {
     is_large: bool,
     /// Whether its content type is JSON.
     is_json: bool,
+    /// The compressions that the headers name.
+    compression: Option<String>,
     state: BodyState,
     held: Held,
 }
@@ -63,8 +65,10 @@ where
     async fn from_request(request: Request, state: &S) -> Result<Self, BytesRejection> {
         let held = Held::of(request.extensions());
         let is_json = says_json(request.headers());
+        let compression = request.headers().get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("unknown"));
+        let compression = compression.filter(|name| !name.eq_ignore_ascii_case("identity")).map(str::to_owned);
         let bytes = Bytes::from_request(request, state).await?;
-        Ok(Self { is_large: bytes.len() > LARGE, bytes, is_json, state: BodyState::from_ref(state), held })
+        Ok(Self { is_large: bytes.len() > LARGE, bytes, is_json, compression, state: BodyState::from_ref(state), held })
     }
 }
 
@@ -74,15 +78,39 @@ pub(crate) fn says_json(headers: &HeaderMap) -> bool {
     is_json(content_type.unwrap_or_default())
 }
 
-/// Returns the bytes without a byte order mark.
-pub(crate) fn without_mark(bytes: &[u8]) -> &[u8] {
-    bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes)
-}
-
 impl Unread {
-    /// Marks the body as JSON, after another check has found that it is.
-    pub(crate) fn into_json(self) -> Self {
-        Self { is_json: true, ..self }
+    /// Returns the body as JSON text in UTF-8, without a byte order mark, after another check has found that its
+    /// content type is JSON.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` if the body is compressed, or in another encoding.
+    pub(crate) fn into_json(self) -> Result<Self> {
+        let this = Self { is_json: true, ..self };
+        this.check_not_compressed()?;
+        let wide = match this.bytes.as_ref() {
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => true,
+            // JSON text begins with two ASCII characters, or consists of one.
+            [first, second, ..] => *first == 0 || *second == 0,
+            _ => false,
+        };
+        if wide {
+            return Err(Error::invalid("the body must be in UTF-8, got UTF-16 or UTF-32"));
+        }
+        let marked = this.bytes.starts_with(b"\xef\xbb\xbf");
+        let bytes = if marked { this.bytes.slice(3..) } else { this.bytes };
+        Ok(Self { bytes, ..this })
+    }
+
+    fn check_not_compressed(&self) -> Result<()> {
+        let name = match (self.compression.as_deref(), self.bytes.as_ref()) {
+            (_, []) => return Ok(()),
+            (Some(name), _) => name,
+            (None, [0x1f, 0x8b, ..]) if self.is_json => "gzip",
+            (None, [0x28, 0xb5, 0x2f, 0xfd, ..]) if self.is_json => "zstd",
+            _ => return Ok(()),
+        };
+        Err(Error::invalid(format!("the body must not be compressed, got '{name}'")))
     }
 
     /// Returns the bytes as they were received.
@@ -105,8 +133,7 @@ impl Unread {
             return Ok(None);
         }
         let bytes = self.bytes.clone();
-        self.compute(move || json::texts(without_mark(&bytes), names).ok().map(|found| found.map(Field::into_owned)))
-            .await
+        self.compute(move || json::texts(&bytes, names).ok().map(|found| found.map(Field::into_owned))).await
     }
 
     /// Parses the body after its items were counted and there is room for it.
@@ -132,8 +159,9 @@ impl Unread {
     ///
     /// # Errors
     ///
-    /// `Unavailable` if there is no room at the moment.
+    /// `InvalidArgument` if the body is compressed; `Unavailable` if there is no room at the moment.
     pub(crate) async fn data(self) -> Result<Bytes> {
+        self.check_not_compressed()?;
         self.take(self.bytes.len() as u64).await?;
         Ok(self.bytes)
     }
@@ -171,7 +199,7 @@ mod tests {
         let app_state = Server::builder(connect("memory:").await.unwrap()).build().unwrap().app_state();
         for (length, is_here) in [(LARGE, true), (LARGE + 1, false)] {
             let request = Request::post("/").body(vec![b' '; length].into()).unwrap();
-            let unread = Unread::from_request(request, &app_state).await.unwrap().into_json();
+            let unread = Unread::from_request(request, &app_state).await.unwrap().into_json().unwrap();
             let read = unread.read(&Shape::Any, |bytes| (bytes.len(), thread::current().id())).await.unwrap();
             assert_eq!((read.0, read.1 == thread::current().id()), (length, is_here));
         }

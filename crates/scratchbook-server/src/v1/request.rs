@@ -64,7 +64,7 @@ impl<T: JsonRequest> FromRequest<AppState> for Body<T> {
 
     async fn from_request(request: Request, app_state: &AppState) -> Result<Self, ApiError> {
         check_content_type(request.headers())?;
-        let unread = Unread::from_request(request, app_state).await.map_err(unreadable)?.into_json();
+        let unread = Unread::from_request(request, app_state).await.map_err(unreadable)?.into_json()?;
         // Serde would also read a struct from a list of its fields.
         match unread.bytes().iter().find(|byte| !byte.is_ascii_whitespace()) {
             Some(b'{') => {}

@@ -99,14 +99,14 @@ impl FromRequest<AppState> for ObjectBody {
 ///
 /// # Errors
 ///
-/// The error for a content type that is not JSON, or for a body that broke off.
+/// The error for a content type that is not JSON, for a body that broke off, and for one that is not plain UTF-8.
 pub(super) async fn unread(request: Request, app_state: &AppState) -> Result<Unread, GoogleError> {
     check_content_type(request.headers())?;
     let unread = Unread::from_request(request, app_state).await.map_err(|rejection| {
         let code = rejection.status();
         GoogleError::with_code(code, &Error::invalid("the body ended before it was whole"))
     })?;
-    Ok(unread.into_json())
+    Ok(unread.into_json()?)
 }
 
 impl ObjectBody {

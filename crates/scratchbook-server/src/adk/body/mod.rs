@@ -46,8 +46,7 @@ impl<T: AdkBody> FromRequest<AppState> for JsonBody<T> {
     type Rejection = AdkError;
 
     async fn from_request(request: Request, app_state: &AppState) -> Result<Self, AdkError> {
-        let unread = Unread::from_request(request, app_state).await.map_err(unreadable)?;
-        Self::read(unread).await
+        Self::read(unread(request, app_state).await?).await
     }
 }
 
@@ -55,7 +54,7 @@ impl<T: AdkBody> OptionalFromRequest<AppState> for JsonBody<T> {
     type Rejection = AdkError;
 
     async fn from_request(request: Request, app_state: &AppState) -> Result<Option<Self>, AdkError> {
-        let unread = Unread::from_request(request, app_state).await.map_err(unreadable)?;
+        let unread = unread(request, app_state).await?;
         let is_json = unread.is_json();
         Ok(unread.read(T::SHAPE, move |bytes| optional(is_json, bytes)).await??.map(Self))
     }
@@ -87,8 +86,18 @@ fn optional<T: AdkBody>(is_json: bool, bytes: Bytes) -> Result<Option<T>, AdkErr
     }
 }
 
+/// Returns the body of a request without parsing it.
+///
+/// # Errors
+///
+/// The refusal of a body that could not be received, or is JSON in another form than plain UTF-8.
+pub(crate) async fn unread(request: Request, app_state: &AppState) -> Result<Unread, AdkError> {
+    let unread = Unread::from_request(request, app_state).await.map_err(unreadable)?;
+    Ok(if unread.is_json() { unread.into_json()? } else { unread })
+}
+
 /// Returns the refusal of a body that could not be received.
-pub(crate) fn unreadable(rejection: BytesRejection) -> AdkError {
+fn unreadable(rejection: BytesRejection) -> AdkError {
     match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => AdkError::new(StatusCode::PAYLOAD_TOO_LARGE, json!("Request body too large")),
         _ => text::unreadable(),

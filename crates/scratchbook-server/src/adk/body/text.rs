@@ -5,7 +5,6 @@ use scratchbook::json;
 use serde_json::{Value, json};
 
 use crate::adk::AdkError;
-use crate::bodies::without_mark;
 
 /// How deep a body may be nested. `serde_json` reads no deeper.
 const MAX_DEPTH: usize = 127;
@@ -16,7 +15,6 @@ const MAX_DEPTH: usize = 127;
 ///
 /// 400 if the text is not UTF-8; 422 if it is not JSON, or has a number that cannot be kept exactly.
 pub(super) fn read(bytes: &[u8]) -> Result<Value, AdkError> {
-    let bytes = without_mark(bytes);
     let error = match json::from_slice(bytes) {
         Ok(value) => return Ok(value),
         Err(error) => error,

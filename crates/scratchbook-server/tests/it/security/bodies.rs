@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::http::Method;
+use axum::body::Body;
+use axum::http::{Method, Request};
 use scratchbook::connect;
 use scratchbook_server::{Login, NewToken, Right, Server, ServerLimits};
 use serde_json::{Value, json};
@@ -12,6 +13,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::sleep;
 
 use super::{LoginFiles, LoopbackServer, TextAnswer, bearer, demo, send, session};
+use crate::support::answer;
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 const USER: &str = "/v1/apps/demo/users/u1";
@@ -244,4 +246,46 @@ async fn a_name_that_is_empty_is_no_path() {
             assert_eq!((answer.status, answer.text.as_str()), (404, r#"{"detail":"Not Found"}"#), "{method} {path}");
         }
     }
+}
+
+#[tokio::test]
+async fn mark_at_the_start_of_a_body_is_skipped_and_other_encodings_are_refused_by_name() {
+    let (_files, router, [token]) = world([("u1", &Right::ALL)]).await;
+    let json = r#"{"stateDelta":{"k":1},"appName":"demo","userId":"u1","sessionId":"s-1"}"#;
+    let routes = [
+        (Method::PATCH, "/apps/demo/users/u1/sessions/s-1", r#"{"stateDelta":{"k":1}}"#),
+        (Method::POST, "/run", json),
+        (Method::POST, "/v1/apps/demo/users/u1/sessions", r#"{"state":{"k":1}}"#),
+        (Method::POST, ENGINE, r#"{"userId":"u1"}"#),
+    ];
+    let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    for (method, path, body) in routes {
+        let ask = async |bytes: Vec<u8>, more: &[(&str, &str)]| {
+            let mut request = Request::builder().method(&method).uri(path).header("authorization", &token);
+            for (name, value) in [JSON].iter().chain(more) {
+                request = request.header(*name, *value);
+            }
+            let answer = answer(&router, request.body(Body::from(bytes)).unwrap()).await;
+            (answer.status, answer.text().to_owned())
+        };
+        let marked = ask([b"\xef\xbb\xbf", body.as_bytes()].concat(), &[]).await;
+        assert!(marked.0 < 300, "{path}: {marked:?}");
+        for (bytes, headers, name) in [
+            (utf16(body), &[][..], "got UTF-16"),
+            ([b"\xff\xfe".to_vec(), utf16(body)].concat(), &[], "got UTF-16"),
+            (vec![0x1f, 0x8b, 8, 0], &[], "got 'gzip'"),
+            (body.into(), &[("content-encoding", "br")], "got 'br'"),
+        ] {
+            let refused = ask(bytes, headers).await;
+            assert!(refused.0 == 400 && refused.1.contains(name), "{path} {name}: {refused:?}");
+        }
+        assert_ne!(ask(body.into(), &[("content-encoding", "identity")]).await.0, 400, "{path}");
+    }
+    // The bytes of an artifact are kept as they are.
+    let path = "/v1/apps/demo/users/u1/sessions/s-1/artifacts/a.json";
+    let marked = b"\xef\xbb\xbf{}";
+    let put = Request::put(path).header("authorization", &token).header(JSON.0, JSON.1);
+    assert!(answer(&router, put.body(Body::from(marked.to_vec())).unwrap()).await.status < 300);
+    let stored = Request::get(path).header("authorization", &token).body(Body::empty()).unwrap();
+    assert_eq!(*answer(&router, stored).await.body, *marked);
 }
