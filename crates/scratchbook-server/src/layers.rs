@@ -14,10 +14,11 @@ use crate::app_state::AppState;
 use crate::guard::{self, Guard};
 use crate::operations::{self, Observer};
 use crate::surface::{self, Surface};
+use crate::url_prefix::{self, UrlPrefix};
 use crate::{access, answers, bodies, browser, headers, inspector, limits, listen, vertex, wording};
 
 /// Wraps the routes in all layers.
-pub(crate) fn around(routes: Router<AppState>, app_state: &AppState, guard: Guard) -> Router {
+pub(crate) fn around(routes: Router<AppState>, app_state: &AppState, guard: Guard, prefix: &UrlPrefix) -> Router {
     let state = || app_state.clone();
     // The layers are added from the inside to the outside: a request reaches the first one last.
     routes
@@ -42,6 +43,7 @@ pub(crate) fn around(routes: Router<AppState>, app_state: &AppState, guard: Guar
         .layer(middleware::from_fn(wording::word_refusals))
         .layer(middleware::from_fn(headers::mark))
         .layer(middleware::from_fn(catch_panics))
+        .layer(middleware::from_fn_with_state(prefix.clone(), url_prefix::make_relative))
         .layer(middleware::from_fn_with_state(Observer::new(), operations::observe))
         .with_state(app_state.clone())
 }

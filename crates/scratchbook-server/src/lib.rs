@@ -31,6 +31,7 @@
 //! - `app_state.rs`: the state of the app, whose parts are used by layers and lower modules. `apps.rs`: the hosted
 //!   agents. `activity.rs`: what the store has done in the last half hour.
 //! - `scope.rs`: the app, user or session that a path names, checked against the caller before a handler sees it.
+//! - `url_prefix.rs`: addresses of pages and redirects behind a proxy that serves the server below a path.
 //! - `access/`: authentication and authorization. `guard/`: refuses requests of foreign pages; CORS.
 //! - `listen/`: connections, TLS and shutdown. `limits/`: limits of sizes, numbers and times. `bodies/`: bodies of
 //!   requests.
@@ -71,6 +72,7 @@ mod spans;
 mod sse;
 mod store_probe;
 mod surface;
+mod url_prefix;
 mod v1;
 mod vertex;
 mod wire_names;

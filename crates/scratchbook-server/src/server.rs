@@ -14,6 +14,7 @@ use scratchbook::environment::{Environment, SystemEnvironment};
 use scratchbook::session::Watches;
 use scratchbook::{Agent, Error, ErrorKind, Result, Runner, Store};
 use tokio::net::TcpListener;
+use tower::ServiceBuilder;
 
 use crate::access::{Access, Login};
 use crate::activity::RecentCounts;
@@ -33,6 +34,7 @@ use crate::runs::Runs;
 use crate::spans::{ForgetsSpans, Spans};
 use crate::store_probe::StoreProbe;
 use crate::surface::{INSPECTOR, Surface};
+use crate::url_prefix::UrlPrefix;
 use crate::{adk, browser, document, inspector, layers, operations, v1, vertex};
 
 /// A store and the agents over it, ready to be served.
@@ -42,6 +44,7 @@ pub struct Server {
     origins: Origins,
     /// The address at which another server serves the router, if the address is known.
     host: Option<String>,
+    url_prefix: UrlPrefix,
     metrics: Option<Metrics>,
     dev_ui: Option<DevUi>,
     readiness: Readiness,
@@ -57,6 +60,7 @@ pub struct ServerBuilder {
     login: Option<Login>,
     allow_origins: Vec<String>,
     host: Option<String>,
+    url_prefix: Option<String>,
     limits: ServerLimits,
     tls: Option<Tls>,
     metrics: Option<Metrics>,
@@ -121,6 +125,14 @@ impl ServerBuilder {
     #[must_use]
     pub fn host(mut self, host: impl Into<String>) -> Self {
         self.host = Some(host.into());
+        self
+    }
+
+    /// Sets the path below which a proxy serves this server, such as `/agents/shop`. Requests are served with and
+    /// without this prefix, whether or not the proxy removes it.
+    #[must_use]
+    pub fn url_prefix(mut self, path: impl Into<String>) -> Self {
+        self.url_prefix = Some(path.into());
         self
     }
 
@@ -221,7 +233,8 @@ impl ServerBuilder {
     /// # Errors
     ///
     /// `InvalidArgument` if two apps or two plugins have the same name, or an app's name is invalid; if no surface is
-    /// served, or the dev interface without ADK's surface, which it calls; if an expression for origins is invalid; if
+    /// served, or the dev interface without ADK's surface, which it calls; if an allowed origin or the URL prefix is
+    /// invalid; if
     /// a file of the login or of TLS is invalid, or the dev interface is not in its folder. Also the errors of reading
     /// these files.
     pub fn build(self) -> Result<Server> {
@@ -251,12 +264,13 @@ impl ServerBuilder {
         let dev_ui = dev_ui.map(DevUi::new).transpose()?;
         let runs = Runs::new(self.max_runs, self.max_waiting_runs, Arc::clone(&environment));
         let origins = Origins::new(&allow_origins)?;
+        let url_prefix = self.url_prefix.as_deref().map(UrlPrefix::new).transpose()?.unwrap_or_default();
         let access = login.map_or(Ok(Access::Open), |login| login.open().map(|gate| Access::Login(Arc::new(gate))))?;
         let certificates = tls.map(Tls::open).transpose()?.map(Arc::new);
         let probe = StoreProbe::new(Arc::clone(&store.sessions));
         let readiness = Readiness::new(probe.clone(), access.clone(), Arc::clone(&activity));
         let surfaces: Arc<[Surface]> = surfaces.into();
-        let documents = Arc::new(Documents::new(Arc::clone(&surfaces)));
+        let documents = Arc::new(Documents::new(Arc::clone(&surfaces), url_prefix.clone()));
         let app_state = AppState::new(AppStateParts {
             watches: Watches::new(Arc::clone(&store.sessions)),
             store,
@@ -279,7 +293,7 @@ impl ServerBuilder {
             surfaces,
             has_inspector: self.has_inspector,
         });
-        Ok(Server { app_state, origins, host, metrics, dev_ui, readiness, documents })
+        Ok(Server { app_state, origins, host, url_prefix, metrics, dev_ui, readiness, documents })
     }
 }
 
@@ -305,6 +319,7 @@ impl Server {
             login: None,
             allow_origins: Vec::new(),
             host: None,
+            url_prefix: None,
             limits: ServerLimits::default(),
             tls: None,
             metrics: None,
@@ -407,13 +422,15 @@ impl Server {
         let root = async move |method: Method, headers: HeaderMap| {
             browser::root(&method, &headers, front).unwrap_or_else(|| adk::nothing_at_root(has_inspector))
         };
-        inspector.merge(self.dev_ui.as_ref().map_or_else(|| Router::new().route("/", any(root)), DevUi::routes))
+        inspector.merge(
+            self.dev_ui.as_ref().map_or_else(|| Router::new().route("/", any(root)), |ui| ui.routes(&self.url_prefix)),
+        )
     }
 
     fn router_at(&self, host: Option<String>) -> Router {
         let app_state = &self.app_state;
         let scheme = if app_state.certificates.is_some() { "https" } else { "http" };
-        let guard = Guard { origins: self.origins.clone(), host, scheme };
+        let guard = Guard { origins: self.origins.clone(), host, scheme, prefix_hash: self.url_prefix.hash() };
         let paths = adk::Paths::new(adk::routes(), app_state.clone());
         let browser = BrowserState {
             access: app_state.access.clone(),
@@ -429,6 +446,13 @@ impl Server {
             .merge(vertex::routes())
             .merge(browser::routes(browser).method_not_allowed_fallback(adk::method_not_allowed))
             .fallback(move |request: Request| paths.clone().not_found(request));
-        layers::around(routes, app_state, guard)
+        let router = layers::around(routes, app_state, guard, &self.url_prefix);
+        if self.url_prefix.as_str().is_empty() {
+            return router;
+        }
+        // The prefix is removed before a route is chosen.
+        let prefix = self.url_prefix.clone();
+        let stripped = ServiceBuilder::new().map_request(move |request| prefix.strip(request)).service(router);
+        Router::new().fallback_service(stripped)
     }
 }

@@ -130,6 +130,10 @@ pub(crate) struct AccessArgs {
     /// allows all origins that match, and * allows all origins
     #[arg(long, env = "SCRATCHBOOK_ALLOW_ORIGINS", value_name = "ORIGIN", value_delimiter = ',')]
     pub(crate) allow_origins: Vec<String>,
+    /// The path below which a proxy serves this server, such as /agents/shop. The proxy may remove it from requests or
+    /// not
+    #[arg(long, env = "SCRATCHBOOK_URL_PREFIX", value_name = "PATH")]
+    pub(crate) url_prefix: Option<String>,
     /// Serve with TLS, using the certificate chain in this PEM file
     #[arg(long, env = "SCRATCHBOOK_TLS_CERT", value_name = "FILE")]
     pub(crate) tls_cert: Option<PathBuf>,
@@ -219,6 +223,10 @@ pub(crate) struct LimitArgs {
     #[arg(long, env = "SCRATCHBOOK_MAX_REQUESTS_PER_SECOND", value_name = "N",
         value_parser = at_least_one::<NonZeroU32>)]
     pub(crate) max_requests_per_second: Option<NonZeroU32>,
+    /// How long a connection without a request is kept, in seconds. Set it higher than the time for which a load
+    /// balancer keeps its connections
+    #[arg(long, env = "SCRATCHBOOK_IDLE_SECONDS", value_name = "SECONDS", default_value = "120", value_parser = seconds)]
+    pub(crate) idle_seconds: Duration,
     /// The time within which a response must begin, in seconds. Otherwise the request gets the status 503. Requests
     /// that start runs are not limited
     #[arg(long, env = "SCRATCHBOOK_ANSWER_SECONDS", value_name = "SECONDS", default_value = "60", value_parser = seconds)]

@@ -45,7 +45,8 @@ impl Banner {
         args: &ServeArgs,
     ) -> Self {
         let scheme = if args.access.tls_cert.is_some() { "https" } else { "http" };
-        let url = format!("{scheme}://{}", reachable(address));
+        let prefix = args.access.url_prefix.as_deref().unwrap_or_default();
+        let url = format!("{scheme}://{}{prefix}", reachable(address));
         let dev_ui = args.adk_ui.as_ref().map(|_| format!("{url}/dev-ui/"));
         let inspector = (!args.no_inspector).then(|| format!("{url}/inspector"));
         let (login, surfaces) = (args.access.has_login(), options::surfaces(args));

@@ -8,7 +8,7 @@ use scratchbook_server::{Login, RateLimit, ServerBuilder, ServerLimits, Surface,
 use super::telemetry;
 use crate::args::{AccessArgs, LimitArgs, ServeArgs};
 
-/// Applies authentication, TLS and allowed origins.
+/// Applies authentication, TLS, the URL prefix and allowed origins.
 ///
 /// # Errors
 ///
@@ -29,6 +29,9 @@ pub(super) fn guarded(mut server: ServerBuilder, args: &AccessArgs) -> Result<Se
         (Some(_), None) => return Err(Error::invalid("a certificate is given, but no key; give --tls-key FILE")),
         (None, Some(_)) => return Err(Error::invalid("a key is given, but no certificate; give --tls-cert FILE")),
     };
+    if let Some(prefix) = &args.url_prefix {
+        server = server.url_prefix(prefix);
+    }
     Ok(server.allow_origins(&args.allow_origins))
 }
 
@@ -45,6 +48,7 @@ pub(super) fn limited(server: ServerBuilder, args: &LimitArgs, connections: usiz
         .with_streams(args.max_streams.get())
         .with_requests(args.max_concurrent_requests.get())
         .with_heavy_writes(args.max_heavy_writes.get())
+        .with_idle_time(args.idle_seconds)
         .with_answer_time(args.answer_seconds)
         .with_shutdown_time(args.shutdown_seconds);
     let heavy_reads = args.max_heavy_reads.map(NonZeroUsize::get);

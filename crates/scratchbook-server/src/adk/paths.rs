@@ -1,9 +1,8 @@
 //! Answers requests for unknown paths, and for methods that a path does not support.
 
 use axum::body::Body;
-use axum::extract::{MatchedPath, OriginalUri, Request};
+use axum::extract::{MatchedPath, Request};
 use axum::http::request::Parts;
-use axum::http::uri::Scheme;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -47,18 +46,11 @@ impl Paths {
     }
 }
 
-/// Returns the requested address without the slashes at the end of its path, or `None` if the path does not end with a
-/// slash.
+/// Returns the requested path without the slashes at its end, with the query; `None` if it does not end with a slash.
 fn location(parts: &Parts) -> Option<HeaderValue> {
-    let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
-    let path = uri.path().strip_suffix('/')?.trim_end_matches('/');
-    let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
-    let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    let host = host.or_else(|| Some(uri.authority()?.as_str()));
-    // Our own listener sets the scheme if it speaks TLS.
-    let scheme = parts.extensions.get::<Scheme>().or(uri.scheme()).map_or("http", Scheme::as_str);
-    let origin = host.map(|host| format!("{scheme}://{host}")).unwrap_or_default();
-    HeaderValue::try_from(format!("{origin}{path}{query}")).ok()
+    let path = parts.uri.path().strip_suffix('/')?.trim_end_matches('/');
+    let query = parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    HeaderValue::try_from(format!("{path}{query}")).ok()
 }
 
 /// Answers a request to `/` by a client that is no browser. As in ADK, the status is 404. The answer also names the page

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderValue};
 use crate::guard::OwnPage;
 
 /// The beginning of the cookie's name without TLS. Browsers send a cookie to every port of its host, so the name ends
-/// with the port, to distinguish the servers of a host.
+/// with the port and, behind a path of a proxy, with a hash of the path, to distinguish the servers of a host.
 const PLAIN: &str = "scratchbook-login";
 /// The beginning of the cookie's name with TLS. Browsers accept such a name only from exactly this host.
 const SECURE: &str = "__Host-scratchbook-login";
@@ -31,7 +31,9 @@ impl Cookie {
     }
 
     fn named(self, name: &str) -> String {
-        self.page.port.map_or_else(|| name.to_owned(), |port| format!("{name}-{port}"))
+        let port = self.page.port.map(|port| format!("-{port}")).unwrap_or_default();
+        let prefix = self.page.prefix_hash.map(|hash| format!("-{hash:08x}")).unwrap_or_default();
+        format!("{name}{port}{prefix}")
     }
 
     /// Returns the token in a request's cookies, in the form of the header that other clients send.
@@ -88,7 +90,8 @@ mod tests {
 
     #[test]
     fn a_token_is_found_among_other_cookies_by_the_name_for_how_it_came() {
-        let [plain, secure] = [false, true].map(|is_secure| Cookie::of(OwnPage { is_secure, port: None }));
+        let [plain, secure] =
+            [false, true].map(|is_secure| Cookie::of(OwnPage { is_secure, port: None, prefix_hash: None }));
         let both = headers(&["a=b; scratchbook-login=plain", "__Host-scratchbook-login=secure; c=d"]);
         assert_eq!(plain.token(&both).unwrap(), "Bearer plain");
         assert_eq!(secure.token(&both).unwrap(), "Bearer secure");
@@ -97,7 +100,7 @@ mod tests {
             None,
             "anybody on the network could have set it"
         );
-        let other = Cookie::of(OwnPage { is_secure: false, port: Some(8001) });
+        let other = Cookie::of(OwnPage { is_secure: false, port: Some(8001), prefix_hash: None });
         assert_eq!(other.token(&both), None, "it is of a server on another port");
         assert_eq!(other.token(&headers(&["scratchbook-login=a; scratchbook-login-8001=b"])).unwrap(), "Bearer b");
         for none in ["", "scratchbook-login", "scratchbook-login=", "scratchbook-login=a b", "scratchbook-logins=x"] {
@@ -107,7 +110,7 @@ mod tests {
 
     #[test]
     fn what_is_no_token_is_not_kept() {
-        let cookie = Cookie::of(OwnPage { is_secure: true, port: Some(8443) });
+        let cookie = Cookie::of(OwnPage { is_secure: true, port: Some(8443), prefix_hash: None });
         let kept = cookie.keep("a.b-c_d~e+f/g=").unwrap();
         assert_eq!(
             kept.to_str().unwrap(),

@@ -25,6 +25,7 @@ use crate::guard::{self, OwnPage};
 use crate::headers::take_pages;
 use crate::limits::Rates;
 use crate::refusal::RefusedRequest;
+use crate::url_prefix::to_root;
 use cookie::Cookie;
 
 /// The maximum size of the login form in bytes. It is small, because callers send it before they are logged in.
@@ -95,7 +96,11 @@ fn instead_of(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Respons
     let is_wanted = *method == Method::GET && guard::is_page(uri.path()) && take_pages(headers);
     let wanted = uri.path_and_query().filter(|_| is_wanted)?.as_str();
     let login = format!("{LOGIN}?next={}", utf8_percent_encode(wanted, NON_ALPHANUMERIC));
-    if is_from_elsewhere(headers) { Some(page::go_on(&format!("{login}&from=link"))) } else { Some(to(&login)) }
+    if !is_from_elsewhere(headers) {
+        return Some(to(&login));
+    }
+    let login = login.trim_start_matches('/');
+    Some(page::go_on(&format!("{}{login}&from=link", to_root(uri.path()))))
 }
 
 /// Returns whether a person follows a link on another site's page. Browsers then send no cookie, even if they have one.

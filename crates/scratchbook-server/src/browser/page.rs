@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use axum::Extension;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -12,6 +13,7 @@ use ring::digest::{SHA256, digest};
 
 use super::{NOWHERE, challenge};
 use crate::access::{LOGIN, LOGOUT};
+use crate::url_prefix::OwnHtml;
 
 const STYLE: &str = include_str!("style.css");
 
@@ -91,5 +93,5 @@ fn page_with(status: StatusCode, head: &Markup, body: &Markup) -> Response {
         (REFERRER_POLICY, HeaderValue::from_static("same-origin")),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
     ];
-    (status, headers, page.into_string()).into_response()
+    (status, Extension(OwnHtml::Page), headers, page.into_string()).into_response()
 }

@@ -22,6 +22,7 @@ use tower_http::services::ServeDir;
 
 use crate::adk::{AdkError, method_not_allowed};
 use crate::app_state::AppState;
+use crate::url_prefix::UrlPrefix;
 
 /// The files of the interface.
 #[derive(Clone, Debug)]
@@ -46,10 +47,13 @@ impl DevUi {
     }
 
     /// Returns the routes.
-    pub(crate) fn routes(&self) -> Router<AppState> {
+    pub(crate) fn routes(&self, prefix: &UrlPrefix) -> Router<AppState> {
         let files = ServeDir::new(&self.folder).not_found_service(not_found.into_service());
+        // The API is on this server, and the interface reports its use to nobody.
+        let config = json!({"backendUrl": prefix.as_str(), "telemetry": false});
+        let config = ([(CACHE_CONTROL, "no-store")], Json(config));
         let interface = Router::new()
-            .route("/assets/config/runtime-config.json", get(runtime_config))
+            .route("/assets/config/runtime-config.json", get(async move || config.clone()))
             .route("/config", get(handlers::logo))
             .fallback_service(files);
         Router::new()
@@ -67,9 +71,4 @@ async fn not_found() -> AdkError {
 
 async fn to_interface() -> impl IntoResponse {
     (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, "/dev-ui/"), (CONTENT_LENGTH, "0")])
-}
-
-/// Returns the interface's configuration: the API is on this server, and the interface reports its use to nobody.
-async fn runtime_config() -> impl IntoResponse {
-    ([(CACHE_CONTROL, "no-store")], Json(json!({"backendUrl": "", "telemetry": false})))
 }

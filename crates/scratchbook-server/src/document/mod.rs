@@ -7,17 +7,18 @@ mod page;
 
 use std::sync::{Arc, OnceLock};
 
-use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use axum::routing::get;
+use axum::{Extension, Router};
 use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 
 use crate::surface::Surface;
+use crate::url_prefix::{OwnHtml, UrlPrefix};
 use crate::{adk, operations, v1, vertex};
 
 /// The text of the document that belongs to no part.
@@ -42,6 +43,7 @@ const BEARER: &str = "token";
 #[derive(Debug)]
 pub(crate) struct Documents {
     surfaces: Arc<[Surface]>,
+    prefix: UrlPrefix,
     json: OnceLock<Bytes>,
     page: OnceLock<Bytes>,
 }
@@ -57,17 +59,24 @@ async fn json(State(documents): State<Arc<Documents>>) -> impl IntoResponse {
 
 async fn page(State(documents): State<Arc<Documents>>) -> impl IntoResponse {
     let headers = [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CONTENT_SECURITY_POLICY, page::POLICY)];
-    (headers, documents.page())
+    (Extension(OwnHtml::Page), headers, documents.page())
 }
 
 impl Documents {
-    pub(crate) fn new(surfaces: Arc<[Surface]>) -> Self {
-        Self { surfaces, json: OnceLock::new(), page: OnceLock::new() }
+    pub(crate) fn new(surfaces: Arc<[Surface]>, prefix: UrlPrefix) -> Self {
+        Self { surfaces, prefix, json: OnceLock::new(), page: OnceLock::new() }
     }
 
     fn json(&self) -> Bytes {
         // Our own document has strings as keys, so writing it cannot fail.
-        self.json.get_or_init(|| serde_json::to_vec(&document(&self.surfaces)).unwrap_or_default().into()).clone()
+        let render = || {
+            let mut document = document(&self.surfaces);
+            // A relative address counts from the address of the document.
+            let root = if self.prefix.as_str().is_empty() { "." } else { self.prefix.as_str() };
+            document.servers = Some(vec![utoipa::openapi::Server::new(root)]);
+            serde_json::to_vec(&document).unwrap_or_default().into()
+        };
+        self.json.get_or_init(render).clone()
     }
 
     fn page(&self) -> Bytes {

@@ -3,8 +3,8 @@
 use axum::extract::Request;
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
-    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD,
-    VARY,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    ACCESS_CONTROL_REQUEST_METHOD, VARY,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -12,6 +12,8 @@ use axum::response::{IntoResponse, Response};
 use super::Origins;
 
 const METHODS: &str = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, QUERY";
+/// The headers of an answer that scripts of allowed origins can read, besides those that every script can read.
+const EXPOSED: &str = "scratchbook-invocation-id, x-request-id, Retry-After";
 const PRIVATE_NETWORK: &str = "access-control-request-private-network";
 const PREFLIGHT_VARY: &str =
     "Origin, Access-Control-Request-Method, Access-Control-Request-Headers, Access-Control-Request-Private-Network";
@@ -51,6 +53,7 @@ pub(super) fn mark(origins: &Origins, origin: Option<&str>, headers: &mut Header
     headers.append(VARY, HeaderValue::from_static("Origin"));
     if let Some(origin) = origin {
         allow(origins, origin, headers);
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
     }
 }
 

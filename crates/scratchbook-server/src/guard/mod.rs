@@ -32,6 +32,8 @@ pub(crate) struct Guard {
     pub(crate) host: Option<String>,
     /// `http` or `https`.
     pub(crate) scheme: &'static str,
+    /// A hash of the path below which a proxy serves the server, if it is known.
+    pub(crate) prefix_hash: Option<u32>,
 }
 
 /// Marks requests that no page of another server can have sent. The server uses what a browser sends by itself, such as
@@ -42,6 +44,8 @@ pub(crate) struct OwnPage {
     pub(crate) is_secure: bool,
     /// The port that the request names; `None` for the default port. Other servers may be on other ports of the host.
     pub(crate) port: Option<u16>,
+    /// A hash of the path below which a proxy serves the server, if it is known.
+    pub(crate) prefix_hash: Option<u32>,
 }
 
 /// Refuses requests of foreign pages, and answers the preflight requests of browsers.
@@ -144,7 +148,7 @@ impl Guard {
         };
         let is_secure = self.own_origin(headers).is_some_and(|own| own.starts_with("https://"));
         let port = named.and_then(|named| named.rsplit_once(':')?.1.parse().ok());
-        is_own.then_some(OwnPage { is_secure, port })
+        is_own.then_some(OwnPage { is_secure, port, prefix_hash: self.prefix_hash })
     }
 
     fn is_on_loopback(&self) -> bool {

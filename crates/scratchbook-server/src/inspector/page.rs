@@ -1,5 +1,6 @@
 //! The frame of every page, the headers of every answer, and errors as pages.
 
+use axum::Extension;
 use axum::extract::{FromRequestParts, Request};
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
 use axum::http::request::Parts;
@@ -15,6 +16,7 @@ use crate::access::{Caller, LOGOUT};
 use crate::public_error::PublicError;
 use crate::scope::SurfaceError;
 use crate::surface::INSPECTOR;
+use crate::url_prefix::OwnHtml;
 
 /// A page loads styles and scripts only from this server, and connects only to it. Inline scripts and styles are not
 /// allowed.
@@ -76,13 +78,13 @@ impl InspectorPage<'_> {
                 }
             }
         };
-        (status, headers(), page.into_string()).into_response()
+        (status, Extension(OwnHtml::Page), headers(), page.into_string()).into_response()
     }
 }
 
 /// Answers a script with a part of its page.
 pub(super) fn part(part: &Markup) -> Response {
-    (headers(), part.0.clone()).into_response()
+    (Extension(OwnHtml::Part), headers(), part.0.clone()).into_response()
 }
 
 /// Answers with plain text.

@@ -35,7 +35,7 @@ async fn the_interface_is_served_where_its_files_are_at_hand() {
     let (_folder, client) = with_interface().await;
     for path in ["/", "/dev-ui"] {
         let answer = client.send("GET", path, None).await;
-        assert_eq!((answer.status, answer.header("location")), (307, Some("/dev-ui/")), "{path}");
+        assert_eq!((answer.status, answer.header("location")), (307, Some("./dev-ui/")), "{path}");
     }
     let answer = client.send("GET", "/dev-ui/?app=demo", None).await;
     assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/html")));

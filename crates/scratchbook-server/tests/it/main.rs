@@ -15,6 +15,7 @@ mod runs;
 mod security;
 mod sessions;
 mod support;
+mod url_prefix;
 mod v1;
 mod vertex;
 

@@ -85,6 +85,11 @@ impl Answer {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 
+    /// Returns the path to which the answer to a request of this path redirects, as a browser finds it.
+    pub(crate) fn redirect(&self, path: &str) -> Option<String> {
+        self.header("location").map(|location| resolve(path, location))
+    }
+
     pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
     }
@@ -93,4 +98,34 @@ impl Answer {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
+}
+
+/// Returns the path that a relative address names on the page with this path.
+pub(crate) fn resolve(page: &str, address: &str) -> String {
+    if address.starts_with('/') {
+        return address.to_owned();
+    }
+    let mut folders: Vec<_> = page.split(['?', '#']).next().unwrap().split('/').collect();
+    folders.pop();
+    let mut rest = address;
+    loop {
+        if let Some(further) = rest.strip_prefix("../") {
+            assert!(folders.len() > 1, "{address} on {page} is above the root");
+            folders.pop();
+            rest = further;
+        } else if let Some(further) = rest.strip_prefix("./") {
+            rest = further;
+        } else {
+            return format!("{}/{rest}", folders.join("/"));
+        }
+    }
+}
+
+/// Returns the HTML of a page with its relative addresses as paths.
+pub(crate) fn with_paths(page: &str, html: &str) -> String {
+    let slashes = page.split('?').next().unwrap().matches('/').count();
+    // A part is put into the page that is one segment above it.
+    let up = if html.starts_with("<!DOCTYPE") { slashes - 1 } else { slashes.saturating_sub(2) };
+    let root = if up == 0 { "./".to_owned() } else { "../".repeat(up) };
+    html.replace(&format!("=\"{root}"), "=\"/")
 }

@@ -66,7 +66,9 @@ fn what_is_wrong_with_a_login_is_said_at_the_start() {
         (2, ["--jwt-secret-file", secret.to_str().unwrap()], "has 9 bytes"),
         (2, ["--jwt-issuer", "https://login.example"], "nobody can log in"),
         (2, ["--tls-cert", "tls.crt"], "give --tls-key FILE"),
-        (2, ["--allow-origins", "shop.example"], "the allowed origin 'shop.example' has no scheme"),
+        (2, ["--allow-origins", "shop.example"], "with its scheme, got 'shop.example'"),
+        (2, ["--allow-origins", "https://shop.example/chat"], "without a path, got 'https://shop.example/chat'"),
+        (2, ["--url-prefix", "/agents/"], "the URL prefix must be a path such as /agents/shop"),
         (2, ["--allow-origins", "regex:("], "the allowed origin 'regex:(' is no regular expression: unclosed group"),
     ] {
         let said = fixture.fails(code, &[&["serve", "--port", "0"], &args[..]].concat());

@@ -1,5 +1,9 @@
 //! Operating a server: logs, metrics and readiness.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 
 use super::Served;
@@ -66,4 +70,22 @@ fn it_is_ready_as_long_as_the_store_answers() {
     let fixture = Fixture::empty();
     let served = Served::new(&fixture, &[]);
     assert_eq!(served.get("/health/ready"), (200, r#"{"status":"ready"}"#.to_owned()));
+}
+
+#[test]
+fn server_below_a_path_prints_and_serves_it_and_closes_idle_connections_when_told() {
+    let fixture = Fixture::empty();
+    let served = Served::new(&fixture, &["--url-prefix", "/agents/shop", "--idle-seconds", "1.5"]);
+    let url = format!("http://{}/agents/shop", served.address());
+    assert_eq!(served.greeting["url"], url);
+    assert_eq!(served.greeting["inspector"], format!("{url}/inspector"));
+    assert_eq!(served.get("/agents/shop/health").0, 200);
+    assert_eq!(served.get("/health").0, 200);
+
+    let begun = Instant::now();
+    let mut connection = TcpStream::connect(served.address()).unwrap();
+    connection.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    connection.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    connection.read_to_end(&mut Vec::new()).unwrap();
+    assert!(begun.elapsed() > Duration::from_millis(1400), "{:?}", begun.elapsed());
 }

@@ -17,7 +17,7 @@ use scratchbook::{Error, ErrorKind, Result, SessionKey, SessionService};
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::super::address::{PageView, encoded};
+use super::super::address::{self, PageView, encoded};
 use super::super::masks::Masks;
 use super::super::page::PageQuery;
 use super::super::{PageAnswer, SessionScope};
@@ -26,6 +26,7 @@ use super::event;
 use super::read::SessionReader;
 use crate::operations::Gauge;
 use crate::sse;
+use crate::url_prefix::html_relative_to;
 
 /// How long to wait before the next call of a store that could not be reached.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -191,7 +192,8 @@ fn frame(EventFrames { key, view, masks, can_talk }: &EventFrames, entry: &FeedE
                 chosen: None,
                 takes_answers: *can_talk,
             };
-            let html = shown.markup(event).into_string();
+            let page = address::session(key, &PageView::default());
+            let html = html_relative_to(&page, &shown.markup(event).into_string());
             json!({"seq": event.seq, "run": event.invocation_id, "html": html})
         }
         FeedCommit::Removed(removal) => json!({"gone": removal.kind != RemovalKind::Pruned}),

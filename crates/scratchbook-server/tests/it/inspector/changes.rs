@@ -134,7 +134,7 @@ async fn a_session_is_forked_rewound_and_deleted_and_what_destroys_asks_first() 
     let client = shop().await;
     let forked = send(&client, &format!("{S1}/fork"), &[("at", "1")]).await;
     assert_eq!(forked.status, 303);
-    let fork = text(&client, forked.header("location").unwrap()).await;
+    let fork = text(&client, &forked.redirect(&format!("{S1}/fork")).unwrap()).await;
     assert!(fork.contains("id=\"e1\"") && !fork.contains("id=\"e2\""), "{fork}");
     let asked = text(&client, &format!("{S1}/rewind?run=run-1")).await;
     assert!(asked.contains("All events stay") && asked.contains("value=\"run-1\""), "{asked}");

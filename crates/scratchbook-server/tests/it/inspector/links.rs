@@ -7,7 +7,7 @@ use scratchbook_server::{Login, NewToken, Right, Server};
 use serde_json::{Value, json};
 
 use super::S1;
-use crate::support::{Answer, TestClient};
+use crate::support::{Answer, TestClient, resolve};
 
 const EVENTS: &str = "/v1/apps/shop/users/alice/sessions/s1/events";
 
@@ -77,10 +77,10 @@ async fn open(client: &TestClient, path: &str, headers: &[(&str, &str)]) -> Answ
     client.request(request.body(Body::empty()).unwrap()).await
 }
 
-/// Returns the address to which a page goes by itself.
-fn refreshed_to(page: &Answer) -> String {
+/// Returns the path to which the answer to a request of this path goes by itself.
+fn refreshed_to(path: &str, page: &Answer) -> String {
     let (_, rest) = page.text().split_once("http-equiv=\"refresh\" content=\"0; url=").expect("it goes on");
-    rest.split('"').next().unwrap().replace("&amp;", "&")
+    resolve(path, &rest.split('"').next().unwrap().replace("&amp;", "&"))
 }
 
 #[tokio::test]
@@ -95,11 +95,11 @@ async fn a_link_on_another_site_leads_to_the_page_and_not_to_the_login() {
         assert_eq!(first.status, 200, "{}", first.text());
         assert_eq!(first.header("cache-control"), Some("no-store"));
         assert!(!first.text().contains("<script") && !first.text().contains("alice<"), "{}", first.text());
-        let next = refreshed_to(&first);
+        let next = refreshed_to(&path, &first);
         assert!(next.starts_with("/login?next=%2Finspector"), "{next}");
         let with_cookie = [&[("cookie", cookie.as_str())][..], &FROM_HERE].concat();
         let second = open(&client, &next, &with_cookie).await;
-        assert_eq!((second.status, second.header("location")), (303, Some(path.as_str())));
+        assert_eq!((second.status, second.redirect(&next).as_deref()), (303, Some(path.as_str())));
         assert_eq!(open(&client, &path, &with_cookie).await.status, 200);
         // A person who is not logged in gets the form, and not another page that goes on by itself.
         for headers in [&FROM_HERE, &from] {
@@ -109,7 +109,7 @@ async fn a_link_on_another_site_leads_to_the_page_and_not_to_the_login() {
         }
     }
     let login = open(&client, &path, &FROM_HERE).await;
-    assert!(login.status == 303 && login.header("location").unwrap().starts_with("/login?next="));
+    assert!(login.status == 303 && login.redirect(&path).unwrap().starts_with("/login?next="));
 }
 
 #[tokio::test]
@@ -122,8 +122,9 @@ async fn a_link_to_the_login_leads_to_no_other_server() {
         assert_eq!((answer.status, answer.header("location")), (200, None), "{next}");
     }
     // The page that goes on treats the wanted address as text.
-    let evil = open(&client, "/inspector/apps/x%22%3E%3Cscript%3E?a='%3E;url=//evil.example", &FROM_ELSEWHERE).await;
-    let next = refreshed_to(&evil);
+    let path = "/inspector/apps/x%22%3E%3Cscript%3E?a='%3E;url=//evil.example";
+    let evil = open(&client, path, &FROM_ELSEWHERE).await;
+    let next = refreshed_to(path, &evil);
     assert!(next.starts_with("/login?next=%2Finspector") && next.ends_with("&from=link"), "{next}");
     assert!(!next.contains(['<', '>', '\'', ';']) && !evil.text().contains("<script"), "{}", evil.text());
 }

@@ -17,7 +17,7 @@ use scratchbook::state::StateDelta;
 use scratchbook::{Content, CreateSessionConfig, Event, SessionKey};
 use serde_json::Value;
 
-use crate::support::{Answer, TestClient};
+use crate::support::{Answer, TestClient, with_paths};
 
 const S1: &str = "/inspector/apps/shop/users/alice/sessions/s1";
 
@@ -61,10 +61,12 @@ async fn set(client: &TestClient, key: &str, value: impl Into<Value>) {
     append(client, Event::new("clerk").with_state_delta(StateDelta::new().with(key, value.into()).unwrap())).await;
 }
 
-/// Requests a page as a browser does.
+/// Requests a page as a browser does, and reads its addresses as paths.
 async fn page(client: &TestClient, path: &str) -> Answer {
     let request = Request::get(path).header("accept", "text/html,*/*;q=0.8").body(Body::empty()).unwrap();
-    client.request(request).await
+    let mut answer = client.request(request).await;
+    answer.body = with_paths(path, answer.text()).into();
+    answer
 }
 
 /// Returns the text of a page, which has to exist.

@@ -15,7 +15,7 @@ fn is_page(answer: &Answer, status: u16, title: &str) {
     assert_eq!(answer.header("content-type"), Some("text/html; charset=utf-8"), "{}", answer.text());
     assert!(answer.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
     let text = answer.text();
-    assert!(text.contains(&format!("<h1>{title}</h1>")) && text.contains("href=\"/inspector\""), "{text}");
+    assert!(text.contains(&format!("<h1>{title}</h1>")) && text.contains("inspector\">All apps</a>"), "{text}");
     assert!(!text.contains("<script"), "{text}");
 }
 

@@ -18,7 +18,7 @@ fn between<'t>(text: &'t str, from: &str, to: &str) -> &'t str {
 async fn a_browser_is_led_to_the_inspector_and_a_program_is_not() {
     let client = shop().await;
     let answer = page(&client, "/").await;
-    assert_eq!((answer.status, answer.header("location")), (303, Some("/inspector")));
+    assert_eq!((answer.status, answer.header("location")), (303, Some("./inspector")));
     let named = json!({"detail": "Not Found", "docs": "/docs", "inspector": "/inspector"});
     assert_eq!(client.get("/").await, (404, named));
     for path in ["/docs", "/inspector"] {
@@ -31,7 +31,7 @@ async fn a_browser_is_led_to_the_inspector_and_a_program_is_not() {
 #[tokio::test]
 async fn the_inspector_can_be_left_out() {
     let client = TestClient::with(|server| server.without_inspector()).await;
-    assert_eq!(page(&client, "/").await.header("location"), Some("/docs"));
+    assert_eq!(page(&client, "/").await.header("location"), Some("./docs"));
     assert_eq!(client.get("/").await, (404, json!({"detail": "Not Found", "docs": "/docs"})));
     for path in ["/inspector", "/inspector/", "/inspector/apps/shop", "/inspector/assets/inspector.css"] {
         assert_eq!(page(&client, path).await.status, 404, "{path}");

@@ -57,6 +57,7 @@ const NO_PATHS: &str = "a message names no folder of the server";
 const ORDER: &str = "events are read in the order in which they were appended, whatever their times";
 const IMPORTED: &str = "what was exported can be imported: events may have actions and long-running calls";
 const FAILURE: &str = "a failure is told by our kinds of errors, not by classes of Python, and names the model";
+const RELATIVE: &str = "a relative address is right behind a proxy that changes scheme, host or path";
 const NO_FILE: &str = "an artifact is in the database, so its address is none of a file";
 const NOTHING_LEFT: &str = "a refused artifact leaves nothing behind";
 const VARY: &str = "whether a failure is shown to a page depends on its origin as well";
@@ -79,6 +80,7 @@ pub(super) const DIFFERENCES: &[ExchangeDifference] = &[
         why: OURSELVES,
         change: Set("/body", r#"{"version": "<text>", "language": "rust", "language_version": "<text>"}"#),
     },
+    ExchangeDifference { exchange: 5, why: RELATIVE, change: Set("/headers/location", r#""../list-apps""#) },
     ExchangeDifference { exchange: 10, why: NO_PATHS, change: Set("/body/detail", NO_APP) },
     ExchangeDifference { exchange: 12, why: ROOT, change: Add("/body", "docs", "/docs") },
     ExchangeDifference { exchange: 12, why: ROOT, change: Add("/body", "inspector", "/inspector") },
@@ -172,6 +174,11 @@ pub(super) const DIFFERENCES: &[ExchangeDifference] = &[
             "/body",
             r#"{"detail": "Memory service is not configured. This server keeps no long-term memory."}"#,
         ),
+    },
+    ExchangeDifference {
+        exchange: 134,
+        why: RELATIVE,
+        change: Set("/headers/location", r#""../../../../../apps/demo/users/u1/sessions""#),
     },
     ExchangeDifference { exchange: 138, why: OURSELVES, change: Set("/body", r#""<text>""#) },
     ExchangeDifference { exchange: 139, why: ALLOW, change: Add("/headers", "allow", "GET,HEAD") },
