@@ -8,7 +8,8 @@ mod texts;
 mod weight;
 
 use std::borrow::Cow;
-use std::io;
+use std::ops::Range;
+use std::{io, iter};
 
 use serde::de::{DeserializeOwned, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, forward_to_deserialize_any};
@@ -78,26 +79,79 @@ fn without_value(text: &str) -> String {
     }
 }
 
-/// Finds numbers that `serde_json` would change, in text that it has accepted.
-fn check_numbers(bytes: &[u8]) -> Result<()> {
-    let mut at = 0;
-    while at < bytes.len() {
-        match bytes[at] {
-            b'"' => at = end_of_string(bytes, at),
-            b'-' | b'0'..=b'9' => {
-                let start = at;
-                let mut integer = true;
-                while at < bytes.len() && matches!(bytes[at], b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9') {
-                    integer &= !matches!(bytes[at], b'.' | b'e' | b'E');
-                    at += 1;
-                }
-                let number = &bytes[start..at];
-                if integer { check_integer(number)? } else { check_float(number)? }
-            }
-            _ => at += 1,
+/// Begins the strings that [`read_marked`] puts in place of numbers.
+const MARK: &str = "\u{e000}number:";
+
+/// Reads a value from JSON text, with a marked string in place of each number that would not survive. A model's answer
+/// is read in this way: a call with such a number is refused, and the rest of the answer counts.
+///
+/// # Errors
+///
+/// `InvalidArgument` for malformed JSON.
+#[doc(hidden)]
+pub fn read_marked(text: &str) -> Result<Value> {
+    let mut marked = String::new();
+    let mut copied = 0;
+    for number in numbers(text.as_bytes()) {
+        if check_number(&text.as_bytes()[number.clone()]).is_err() {
+            marked.push_str(&text[copied..number.start]);
+            marked.extend(["\"", MARK, &text[number.clone()], "\""]);
+            copied = number.end;
         }
     }
-    Ok(())
+    marked.push_str(&text[copied..]);
+    serde_json::from_str(&marked).map_err(|e| Error::invalid(describe(&e)))
+}
+
+/// Replaces the strings that [`read_marked`] has marked by the digits of their numbers. Returns why the first of these
+/// numbers was refused.
+#[doc(hidden)]
+pub fn unmark(value: &mut Value) -> Option<Error> {
+    match value {
+        Value::String(text) => {
+            let error = check_number(text.strip_prefix(MARK)?.as_bytes()).err()?;
+            text.drain(..MARK.len());
+            Some(error)
+        }
+        Value::Array(items) => items.iter_mut().filter_map(unmark).reduce(|first, _| first),
+        Value::Object(fields) => fields.values_mut().filter_map(unmark).reduce(|first, _| first),
+        _ => None,
+    }
+}
+
+/// Refuses numbers that `serde_json` would change, in text that it has accepted.
+fn check_numbers(bytes: &[u8]) -> Result<()> {
+    numbers(bytes).try_for_each(|number| check_number(&bytes[number]))
+}
+
+/// Returns the places of the numbers in JSON text.
+fn numbers(bytes: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let in_number = |byte: &u8| matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9');
+    let mut at = 0;
+    iter::from_fn(move || {
+        while at < bytes.len() {
+            match bytes[at] {
+                b'"' => at = end_of_string(bytes, at),
+                b'-' | b'0'..=b'9' => {
+                    let start = at;
+                    at += bytes[at..].iter().take_while(|byte| in_number(byte)).count();
+                    return Some(start..at);
+                }
+                _ => at += 1,
+            }
+        }
+        None
+    })
+}
+
+fn check_number(digits: &[u8]) -> Result<()> {
+    let is_integer = !digits.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E'));
+    // 18 digits and a sign always fit i64.
+    if is_integer && digits.len() <= 18 && digits != b"-0" {
+        return Ok(());
+    }
+    let digits = String::from_utf8_lossy(digits);
+    if is_integer { check_integer(&digits) } else { check_float(&digits) }
 }
 
 fn end_of_string(bytes: &[u8], open: usize) -> usize {
@@ -108,29 +162,23 @@ fn end_of_string(bytes: &[u8], open: usize) -> usize {
     at + 1
 }
 
-fn check_integer(digits: &[u8]) -> Result<()> {
-    if digits == b"-0" {
+fn check_integer(digits: &str) -> Result<()> {
+    if digits == "-0" {
         return Err(Error::invalid("the integer -0 would become a float; send 0, or -0.0"));
     }
-    // 18 digits and a sign always fit i64.
-    if digits.len() <= 18 {
+    if digits.parse::<i64>().is_ok() || digits.parse::<u64>().is_ok() {
         return Ok(());
     }
-    let text = String::from_utf8_lossy(digits);
-    if text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok() {
-        return Ok(());
-    }
-    let count = digits.len() - usize::from(digits[0] == b'-');
+    let count = digits.trim_start_matches('-').len();
     Err(Error::invalid(format!("an integer of {count} digits does not fit 64 bits; send it as a string or as a float")))
 }
 
 /// Refuses a decimal that would be read as infinity, or as zero although its digits are not zero. Any other decimal is
 /// read as the nearest float.
-fn check_float(digits: &[u8]) -> Result<()> {
-    let text = String::from_utf8_lossy(digits);
-    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+fn check_float(digits: &str) -> Result<()> {
+    let mantissa = digits.split(['e', 'E']).next().unwrap_or_default();
     let is_zero = !mantissa.bytes().any(|b| matches!(b, b'1'..=b'9'));
-    match text.parse::<f64>() {
+    match digits.parse::<f64>() {
         Ok(float) if float.is_finite() && (float != 0.0 || is_zero) => Ok(()),
         _ => Err(Error::invalid("a float is too large or too small for 64 bits; send it as a string")),
     }
@@ -399,6 +447,18 @@ mod tests {
         }
         from_str::<Value>("[0.0, -0.0, 0e5, 0.000, 5e-324]").unwrap();
         assert!(from_str::<Value>("NaN").is_err());
+    }
+
+    #[test]
+    fn numbers_that_do_not_fit_are_marked_and_keep_their_digits() {
+        let text = r#"{"a": [123456789012345678901, 7, "1e400"], "b": 1e400, "c": -0}"#;
+        let mut value = read_marked(text).unwrap();
+        let error = unmark(&mut value).unwrap();
+        assert!(error.to_string().starts_with("an integer of 21 digits does not fit 64 bits"), "{error}");
+        let digits = serde_json::json!({"a": ["123456789012345678901", 7, "1e400"], "b": "1e400", "c": "-0"});
+        assert_eq!(value, digits);
+        assert!(unmark(&mut value).is_none());
+        assert!(read_marked("[1").is_err());
     }
 
     #[test]

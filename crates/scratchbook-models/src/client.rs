@@ -1,18 +1,17 @@
-//! The connection to a model: an HTTP client with our own TLS, and genai on top of it.
+//! The connection to a model: an HTTP client with our own TLS, and the requests with the provider's key.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use genai::resolver::{AuthData, Endpoint, ProviderConfig};
-use genai::{Client, ClientConfig, ModelIden};
-use reqwest::Url;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
+use reqwest::{Response, Url};
 use rustls::crypto::ring;
 use rustls::{ClientConfig as TlsConfig, RootCertStore};
 
-use super::provider::{ApiKey, ProviderModel, endpoint};
-use super::retry::RetryPolicy;
+use super::body;
+use super::provider::{ApiKey, Provider, ProviderModel, endpoint};
+use super::retry::{FailedAttempt, RetryPolicy};
 use super::secrets::Secrets;
 use scratchbook_agent::model::LlmRequest;
 use scratchbook_core::error::{Error, Result};
@@ -23,14 +22,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Everything that a call of a model needs, apart from the request.
 #[derive(Clone)]
 pub(super) struct ModelCall {
-    /// This client has the endpoint and the key of this provider only.
-    pub(super) genai: Client,
-    /// The HTTP client, which genai uses as well.
-    pub(super) http: reqwest::Client,
+    http: reqwest::Client,
     pub(super) target: ProviderModel,
-    /// The provider's address, if it is not genai's default.
-    pub(super) endpoint: Option<Url>,
-    pub(super) key: Option<ApiKey>,
+    /// The provider's address, which ends with a `/`.
+    pub(super) endpoint: Url,
+    key: Option<ApiKey>,
     pub(super) secrets: Secrets,
     pub(super) retry_policy: RetryPolicy,
 }
@@ -52,17 +48,10 @@ impl ModelCall {
         let endpoint = endpoint(target.provider, options.endpoint)?;
         let secrets = Secrets::new(key.as_ref(), options.headers.iter().map(|(_, value)| value.as_str()));
         let http = http_client(options.headers)?;
-        let config = ProviderConfig {
-            endpoint: endpoint.as_ref().map(|url| Endpoint::from_owned(url.as_str())),
-            auth: key.as_ref().map(|key| AuthData::from_single(key.as_str())),
-        };
-        let config = ClientConfig::default().append_provider_config(target.provider, config);
-        let genai = Client::builder().with_config(config).with_reqwest(http.clone()).build();
-        let genai = genai.map_err(|_| Error::internal("no client for models can be had"))?;
         // These are the timeout and retries of the official clients of OpenAI and Anthropic.
         let timeout = options.timeout.unwrap_or(Duration::from_secs(600));
         let retry_policy = RetryPolicy { timeout, max_retries: options.max_retries.unwrap_or(2) };
-        Ok(Self { genai, http, target, endpoint, key, secrets, retry_policy })
+        Ok(Self { http, target, endpoint, key, secrets, retry_policy })
     }
 
     /// Returns the call for a request, which may name another model of the same provider.
@@ -74,14 +63,35 @@ impl ModelCall {
         Ok(call)
     }
 
-    /// Returns the model, in genai's type.
-    pub(super) fn model(&self) -> ModelIden {
-        ModelIden::new(self.target.provider, self.target.model.as_str())
+    /// Sends a request, and returns the response if its status is a success.
+    pub(super) async fn send(&self, url: Url, body: &[u8]) -> Result<Response, FailedAttempt> {
+        let mut request = self.http.post(url).header(CONTENT_TYPE, "application/json").body(body.to_vec());
+        if self.target.provider == Provider::Anthropic {
+            request = request.header("anthropic-version", "2023-06-01");
+        }
+        if let Some(key) = &self.key {
+            let (name, value) = match self.target.provider {
+                Provider::Gemini => (HeaderName::from_static("x-goog-api-key"), key.as_str().to_owned()),
+                Provider::Anthropic => (HeaderName::from_static("x-api-key"), key.as_str().to_owned()),
+                _ => (AUTHORIZATION, format!("Bearer {}", key.as_str())),
+            };
+            let mut value =
+                HeaderValue::from_str(&value).map_err(|_| Error::invalid("the key holds what no HTTP header can"))?;
+            value.set_sensitive(true);
+            request = request.header(name, value);
+        }
+        let response = request.send().await.map_err(|error| self.unreached(error))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let headers = response.headers().clone();
+        Err(self.refused(status, &headers, &body::complaint(response).await))
     }
 
     /// Returns the provider's name, for messages.
     pub(super) fn provider(&self) -> &'static str {
-        self.target.provider.as_lower_str()
+        self.target.provider.name()
     }
 }
 
@@ -119,6 +129,7 @@ fn tls() -> Result<TlsConfig> {
         .map_err(|error| Error::internal("no version of TLS can be had").with_source(error))?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    // One request at a time is sent over a connection, so HTTP/2 has no use.
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(CONFIG.get_or_init(|| config).clone())
 }

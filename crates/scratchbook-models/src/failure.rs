@@ -16,37 +16,6 @@ use scratchbook_core::error::{Error, ErrorKind};
 const LONGEST_MESSAGE: usize = 1000;
 
 impl ModelCall {
-    /// Returns the failure of a call through genai.
-    pub(super) fn failure(&self, error: genai::Error) -> FailedAttempt {
-        use genai::Error as E;
-        use genai::webc::Error as W;
-        match error {
-            E::HttpError { status, body, headers, .. } => self.refused(status, &headers, &body),
-            E::WebModelCall { webc_error, .. } | E::WebAdapterCall { webc_error, .. } => match webc_error {
-                W::ResponseFailedStatus { status, body, headers } => self.refused(status, &headers, &body),
-                W::Reqwest(error) => self.unreached(error),
-                W::ResponseFailedNotJson { content_type, .. } => {
-                    self.unreadable(&format!("content of type '{content_type}' instead of JSON")).into()
-                }
-                W::ResponseFailedInvalidJson { .. } | W::JsonValueExt(_) => self.unreadable("malformed JSON").into(),
-            },
-            E::WebStream { error, .. } => match error.downcast::<E>() {
-                Ok(error) => self.failure(*error),
-                Err(error) => match error.downcast::<reqwest::Error>() {
-                    Ok(error) => self.unreached(*error),
-                    Err(_) => self.broken_off().into(),
-                },
-            },
-            E::StreamParse { serde_error, .. } => {
-                self.unreadable(&scratchbook_core::json::describe(&serde_error)).into()
-            }
-            E::ChatResponse { body, .. } => self.error_in_body(&body).into(),
-            E::ChatResponseGeneration { response_body, .. } => self.error_in_body(&response_body).into(),
-            // The error's text may contain the request.
-            _ => Error::internal(format!("the request to {} cannot be put into words", self.provider())).into(),
-        }
-    }
-
     /// Returns the failure of a response with an error status.
     pub(super) fn refused(&self, status: StatusCode, headers: &HeaderMap, body: &str) -> FailedAttempt {
         self.refused_with(status, headers, serde_json::from_str(body).ok())
@@ -66,7 +35,7 @@ impl ModelCall {
             None => text.extend(status.canonical_reason().map(|reason| format!(" {reason}"))),
         }
         if !said.is_empty() {
-            text = format!("{text}: {}", self.quoted(said));
+            text = format!("{text}: {}", self.quoted(&said));
         }
         let wanted = wanted_pause(headers).or_else(|| wanted_by_google(parsed.as_ref()));
         if let Some(pause) = wanted {
@@ -76,7 +45,7 @@ impl ModelCall {
             408 | 429 | 500 | 502 | 503 | 504 | 529 => wanted.map_or(RetryAdvice::Later, RetryAdvice::After),
             _ => RetryAdvice::Never,
         };
-        FailedAttempt { error: Error::new(kind(status, parsed.as_ref()), text), retry }
+        FailedAttempt { error: Error::new(kind(status, parsed.as_ref()), text), retry, answer: None }
     }
 
     /// Returns the failure of a connection. After an interrupted answer, the caller does not retry.
@@ -90,6 +59,7 @@ impl ModelCall {
         FailedAttempt {
             error: Error::new(ErrorKind::Unavailable, text).with_source(error.without_url()),
             retry: RetryAdvice::Later,
+            answer: None,
         }
     }
 
@@ -101,16 +71,6 @@ impl ModelCall {
     /// Returns the error for an answer that cannot be parsed.
     pub(super) fn unreadable(&self, what: &str) -> Error {
         Error::new(ErrorKind::Unavailable, format!("{} answered with {what}", self.provider()))
-    }
-
-    /// Returns the error for an answer that contains an error.
-    fn error_in_body(&self, body: &Value) -> Error {
-        match message(body) {
-            Some(said) => {
-                Error::new(ErrorKind::Unavailable, format!("{} broke off with: {}", self.provider(), self.quoted(said)))
-            }
-            None => self.unreadable("what is no answer"),
-        }
     }
 
     /// Returns a provider's message without secrets. A long message is truncated.
@@ -156,10 +116,23 @@ fn said_in(body: &Value) -> Option<&Value> {
     Some(body.get("error").unwrap_or(body))
 }
 
-/// Returns the message of an error.
-fn message(body: &Value) -> Option<&str> {
+/// Returns the message of an error. FastAPI has a list of what is wrong, each with its place in the request.
+fn message(body: &Value) -> Option<String> {
     let error = said_in(body)?;
-    let said = error.as_str().or_else(|| error.get("message")?.as_str()).or_else(|| error.get("detail")?.as_str())?;
+    let said = match (error, error.get("message"), error.get("detail")) {
+        (Value::String(said), ..) | (_, Some(Value::String(said)), _) | (_, _, Some(Value::String(said))) => {
+            said.clone()
+        }
+        (_, _, Some(Value::Array(wrong))) => {
+            let each = wrong.iter().filter_map(|wrong| {
+                let place: Vec<_> =
+                    wrong["loc"].as_array()?.iter().map(|step| step.to_string().replace('"', "")).collect();
+                Some(format!("{}: {}", place.join("."), wrong["msg"].as_str()?))
+            });
+            each.collect::<Vec<_>>().join("; ")
+        }
+        _ => return None,
+    };
     (!said.trim().is_empty()).then_some(said)
 }
 

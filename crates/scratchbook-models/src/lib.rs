@@ -19,7 +19,10 @@ mod body;
 mod chat;
 mod client;
 mod failure;
+mod frames;
 mod gemini;
+mod names;
+mod opaque;
 mod provider;
 mod retry;
 mod secrets;
@@ -27,13 +30,15 @@ mod secrets;
 use std::fmt;
 use std::time::Duration;
 
-use futures_util::stream;
-use genai::adapter::AdapterKind;
+use futures_util::{StreamExt, TryStreamExt, stream};
 
 use client::{ClientOptions, ModelCall};
+use names::ToolNames;
+use provider::Provider;
 use scratchbook_agent::agent::LlmAgentBuilder;
-use scratchbook_agent::model::{Llm, LlmCapabilities, LlmRequest, LlmStream};
+use scratchbook_agent::model::{Llm, LlmCapabilities, LlmRequest, LlmResponse, LlmStream, refuse_call};
 use scratchbook_core::error::{Error, Result};
+use scratchbook_core::json;
 
 /// Sets an agent's model by name.
 pub trait ModelName {
@@ -60,19 +65,20 @@ impl ModelName for LlmAgentBuilder {
 
 /// A model of Google, OpenAI, Anthropic, Ollama and others, over HTTP.
 ///
-/// Its name is `provider::model`, such as `groq::llama-3.3-70b-versatile`, or `provider/model`. The provider can be
-/// omitted if the model's name determines it: `gemini-..`, `gpt-..`, `claude-..` and the like. `openai::` with an
-/// [`endpoint`](RemoteLlmBuilder::endpoint) is any server with OpenAI's protocol.
+/// Its name is `provider::model`, such as `ollama::llama3.2`, or `provider/model`. The provider can be omitted if the
+/// model's name determines it: `gemini-..`, `gpt-..` and `claude-..`. `openai::` with an
+/// [`endpoint`](RemoteLlmBuilder::endpoint) is any server with OpenAI's protocol, such as Groq, DeepSeek or OpenRouter.
 ///
 /// | provider | key | endpoint |
 /// |---|---|---|
 /// | `gemini` | `GOOGLE_API_KEY`, `GEMINI_API_KEY` | `GOOGLE_GEMINI_BASE_URL` |
-/// | `openai` | `OPENAI_API_KEY` | `OPENAI_BASE_URL` |
+/// | `openai`, and `openai_resp` for OpenAI's Responses | `OPENAI_API_KEY` | `OPENAI_BASE_URL` |
 /// | `anthropic` | `ANTHROPIC_API_KEY` | `ANTHROPIC_BASE_URL` |
 /// | `ollama` | none | `OLLAMA_HOST` |
+/// | `ollama_cloud` | `OLLAMA_API_KEY` | |
 ///
-/// Keys and endpoints are read from these environment variables unless they are set in the builder. Other providers
-/// have variables of their own. A key never appears in a message, a log or `Debug` output.
+/// Keys and endpoints are read from these environment variables unless they are set in the builder. A key never appears
+/// in a message, a log or `Debug` output.
 ///
 /// If a model reports a problem with its own answer, for example that the answer was blocked, the response has an
 /// [`error_code`](scratchbook_agent::model::LlmResponse::error_code). If there is no answer, the result is an
@@ -86,8 +92,11 @@ impl ModelName for LlmAgentBuilder {
 /// settings. A setting without which the answer would be of a different kind is `Unsupported`: modalities other than
 /// text, contexts cached by the provider, and data of a type that the provider does not accept in the user's last
 /// message (older data is only named). Calls whose arguments are not a JSON object are dropped, and the answer has the
-/// error code `MALFORMED_FUNCTION_CALL`, as an answer of more than 1,000 calls has. A streamed answer of more than 64 MiB
-/// is `Unavailable`.
+/// error code `MALFORMED_FUNCTION_CALL`, as an answer of more than 1,000 calls has. A call with a number beyond 64 bits
+/// is not run, and the model gets the reason as its result. An answer of more than 64 MiB is `Unavailable`.
+///
+/// Data that a provider attaches to its answers and needs back, such as signatures of thoughts, stays in the parts'
+/// metadata and goes back to the same model. Names of tools that a provider would refuse are sent in another form.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -131,23 +140,30 @@ impl Llm for RemoteLlm {
         &self.name
     }
 
-    fn generate(&self, request: LlmRequest) -> LlmStream {
+    fn generate(&self, mut request: LlmRequest) -> LlmStream {
         let call = match self.call.of(&self.name, &request) {
             Ok(call) => call,
             Err(error) => return failed(error),
         };
-        match call.target.provider {
-            AdapterKind::Gemini => gemini::generate(call, request),
+        let names = match ToolNames::change(&mut request, call.target.provider) {
+            Ok(names) => names,
+            Err(error) => return failed(error),
+        };
+        let answers = match call.target.provider {
+            Provider::Gemini => gemini::generate(call, request),
             _ => chat::generate(call, request),
-        }
+        };
+        let restored = answers.map_ok(move |mut answer| {
+            names.restore(&mut answer);
+            refuse_lossy_calls(&mut answer);
+            answer
+        });
+        restored.boxed()
     }
 
     fn capabilities(&self) -> LlmCapabilities {
         let provider = self.call.target.provider;
-        LlmCapabilities {
-            output_schema_and_tools: matches!(provider, AdapterKind::OpenAI | AdapterKind::OpenAIResp),
-            call_ids: provider != AdapterKind::Gemini,
-        }
+        LlmCapabilities { output_schema_and_tools: provider.is_openai(), call_ids: provider != Provider::Gemini }
     }
 }
 
@@ -218,6 +234,17 @@ impl RemoteLlmBuilder {
 impl fmt::Debug for RemoteLlmBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RemoteLlmBuilder").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Marks calls with a number that would not survive. The model gets the reason as the call's result.
+fn refuse_lossy_calls(answer: &mut LlmResponse) {
+    for part in answer.content.iter_mut().filter_map(|content| content.parts.as_mut()).flatten() {
+        let args = part.function_call.as_mut().and_then(|call| call.args.as_mut());
+        let why = args.and_then(|args| args.values_mut().filter_map(json::unmark).reduce(|first, _| first));
+        if let Some(why) = why {
+            refuse_call(part, &why.to_string());
+        }
     }
 }
 

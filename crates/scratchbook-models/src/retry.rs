@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable};
 
-use scratchbook_core::error::{Error, ErrorKind, Result};
+use scratchbook_agent::model::LlmResponse;
+use scratchbook_core::error::{Error, ErrorKind};
 
 /// The maximum pause between two attempts. If the provider asks for more, the error is returned at once.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -13,8 +14,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// A failed attempt, and whether it can be retried.
 #[derive(Debug)]
 pub(super) struct FailedAttempt {
-    pub error: Error,
+    pub(super) error: Error,
     pub(super) retry: RetryAdvice,
+    /// The answer with the provider's own words about the failure, if the answer had begun but nothing of it was shown.
+    pub(super) answer: Option<Box<LlmResponse>>,
 }
 
 /// Whether a failed attempt is retried.
@@ -30,7 +33,7 @@ pub(super) enum RetryAdvice {
 
 impl From<Error> for FailedAttempt {
     fn from(error: Error) -> Self {
-        Self { error, retry: RetryAdvice::Never }
+        Self { error, retry: RetryAdvice::Never, answer: None }
     }
 }
 
@@ -44,10 +47,9 @@ pub(super) struct RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Runs an attempt until it succeeds, fails for good, or has been retried often enough. Each attempt may take
-    /// [`timeout`](Self::timeout). An attempt must not fail after it has shown something, since the retry would show it
-    /// twice.
-    pub(super) async fn attempt<T, F>(&self, attempt: impl Fn() -> F) -> Result<T>
+    /// Runs an attempt until it succeeds, fails for good, or has been retried often enough. An attempt must not fail
+    /// after it has shown something, since the retry would show it twice.
+    pub(super) async fn attempt<T, F>(&self, attempt: impl Fn() -> F) -> Result<T, FailedAttempt>
     where
         F: Future<Output = Result<T, FailedAttempt>>,
     {
@@ -56,8 +58,7 @@ impl RetryPolicy {
             .with_max_delay(LONGEST_PAUSE)
             .with_jitter()
             .with_max_times(self.max_retries);
-        let timed = || self.in_time(attempt());
-        timed
+        attempt
             .retry(pauses)
             .when(|failure| failure.retry != RetryAdvice::Never)
             .adjust(|failure, pause| match failure.retry {
@@ -69,7 +70,6 @@ impl RetryPolicy {
                 tracing::debug!(%kind, pause_ms, "the model call is tried again");
             })
             .await
-            .map_err(|failure| failure.error)
     }
 
     /// Waits for a piece of an answer, up to [`timeout`](Self::timeout).

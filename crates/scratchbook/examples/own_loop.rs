@@ -2,20 +2,15 @@
 //! is read from the session's events. The results are appended as events, which carry their changes to the state. This
 //! needs only the session service: no runner, no agent, and not the feature `agent`.
 //!
-//! The framework here is genai, a client for models. `cargo run --locked --example own_loop -- memory: gpt-5-mini` asks a
-//! real model, whose key is in the environment. Without a model's name, a server in this file answers, so that the
-//! example runs offline.
+//! The model here speaks OpenAI's Chat Completions. `cargo run --locked --example own_loop -- memory: gpt-4o-mini` asks a
+//! real model, at OPENAI_BASE_URL and with the key in OPENAI_API_KEY. Without a model's name, a server in this file
+//! answers, so that the example runs offline.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 
-use base64::prelude::{BASE64_STANDARD, Engine};
-use genai::adapter::AdapterKind;
-use genai::chat::{ChatMessage, ChatRequest, Tool, ToolCall, ToolResponse};
-use genai::resolver::{AuthData, Endpoint};
-use genai::{Client, ModelIden, ServiceTarget};
-use scratchbook::content::{FunctionCall, FunctionResponse, Part};
+use scratchbook::content::{FunctionCall, Part};
 use scratchbook::{Content, Event, Session, SessionService, SessionServiceExt, StateDelta};
 use serde_json::{Map, Value, json};
 
@@ -28,14 +23,17 @@ async fn main() -> Result<(), Box<dyn Error>> {
     rustls::crypto::ring::default_provider().install_default().map_err(|_| "another provider was installed")?;
     let mut args = std::env::args().skip(1);
     let uri = args.next().unwrap_or_else(|| "memory:".to_owned());
-    let (client, model) = match args.next() {
-        Some(model) => (Client::builder().build()?, model),
+    let model = match args.next() {
+        Some(name) => {
+            let address = std::env::var("OPENAI_BASE_URL").unwrap_or_else(|_| "https://api.openai.com/v1".to_owned());
+            Model { http: reqwest::Client::new(), address, key: std::env::var("OPENAI_API_KEY")?, name }
+        }
         None => offline()?,
     };
     let sessions = scratchbook::connect(&uri).await?.sessions;
     let mut session = sessions.create_session("groceries", "alice", Default::default()).await?;
     for message in ["We are out of milk.", "Thanks."] {
-        println!("> {message}\n{}", turn(&client, &model, sessions.as_ref(), &mut session, message).await?);
+        println!("> {message}\n{}", turn(&model, sessions.as_ref(), &mut session, message).await?);
     }
 
     // This is what another process would read.
@@ -48,8 +46,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 /// One turn: a message, and model calls until one of them calls no tool.
 async fn turn(
-    client: &Client,
-    model: &str,
+    model: &Model,
     sessions: &dyn SessionService,
     session: &mut Session,
     message: &str,
@@ -57,88 +54,107 @@ async fn turn(
     sessions.append_event(session, Event::new("user").with_content(message)).await?;
     loop {
         let list = session.state().get("user:list").cloned().unwrap_or_else(|| json!([]));
-        let request = ChatRequest::from_messages(history(session))
-            .with_system(format!("You keep a shopping list. It has: {list}"))
-            .with_tools([add_to_list()]);
-        let answer = client.exec_chat(model, request, None).await?;
-        if answer.tool_calls().is_empty() {
-            let text = answer.into_first_text().unwrap_or_default();
+        let mut messages =
+            vec![json!({"role": "system", "content": format!("You keep a shopping list. It has: {list}")})];
+        messages.extend(history(session));
+        let answer = model.ask(&messages).await?;
+        let calls = answer["tool_calls"].as_array().cloned().unwrap_or_default();
+        if calls.is_empty() {
+            let text = answer["content"].as_str().unwrap_or_default().to_owned();
             let delta = StateDelta::new().with("last_reply", text.as_str())?;
             let event = Event::new(AGENT).with_content(Content::model(text.as_str())).with_state_delta(delta);
             sessions.append_event(session, event).await?;
             return Ok(text);
         }
-        let calls: Vec<_> = answer.tool_calls().into_iter().map(call_part).collect();
-        sessions.append_event(session, Event::new(AGENT).with_content(Content::new("model", calls))).await?;
+        let calls: Vec<_> = calls.iter().map(function_call).collect();
+        let made = calls.iter().map(|call| Part { function_call: Some(Box::new(call.clone())), ..Part::default() });
+        sessions.append_event(session, Event::new(AGENT).with_content(Content::new("model", made.collect()))).await?;
 
         // Runs the tools. Their responses and changes are one event, and so one commit.
         let mut delta = StateDelta::new();
         let mut answers = Vec::new();
-        for call in answer.into_tool_calls() {
-            let item = call.fn_arguments["item"].clone();
+        for call in calls {
+            let item = call.args.unwrap_or_default().remove("item").unwrap_or_default();
             // Applied at the commit: items that others add to the list in the meantime are kept.
             delta.append("user:list", item.clone())?;
-            answers.push(Part::function_response(call.call_id, call.fn_name, json!({"added": item})));
+            let (id, name) = (call.id.unwrap_or_default(), call.name.unwrap_or_default());
+            answers.push(Part::function_response(id, name, json!({"added": item})));
         }
         let event = Event::new(AGENT).with_content(Content::new("user", answers)).with_state_delta(delta);
         sessions.append_event(session, event).await?;
     }
 }
 
-fn add_to_list() -> Tool {
-    let schema = json!({"type": "object", "properties": {"item": {"type": "string"}}, "required": ["item"]});
-    Tool::new("add_to_list").with_description("Puts an item on the shopping list.").with_schema(schema)
+struct Model {
+    http: reqwest::Client,
+    address: String,
+    key: String,
+    name: String,
 }
 
-/// Converts the events of a session to the framework's messages.
-fn history(session: &Session) -> Vec<ChatMessage> {
+impl Model {
+    /// Returns the model's next message.
+    async fn ask(&self, messages: &[Value]) -> Result<Value, Box<dyn Error>> {
+        let schema = json!({"type": "object", "properties": {"item": {"type": "string"}}, "required": ["item"]});
+        let add =
+            json!({"name": "add_to_list", "description": "Puts an item on the shopping list.", "parameters": schema});
+        let tools = json!([{"type": "function", "function": add}]);
+        let body = json!({"model": self.name, "messages": messages, "tools": tools}).to_string();
+        let request = self.http.post(format!("{}/chat/completions", self.address)).bearer_auth(&self.key);
+        let response =
+            request.header("content-type", "application/json").body(body).send().await?.error_for_status()?;
+        let mut answer: Value = scratchbook::json::from_str(&response.text().await?)?;
+        Ok(answer["choices"][0]["message"].take())
+    }
+}
+
+/// Converts the events of a session to the model's messages.
+fn history(session: &Session) -> Vec<Value> {
     let mut messages = Vec::new();
     for event in session.events().iter() {
         let Some(content) = &event.content else { continue };
-        let calls: Vec<_> = content.parts().iter().filter_map(tool_call).collect();
-        let answers: Vec<_> = content.function_responses().map(tool_response).collect();
         let text = content.text();
-        if !text.is_empty() {
-            messages.push(if event.author == "user" { ChatMessage::user(text) } else { ChatMessage::assistant(text) });
-        }
+        let calls: Vec<_> = content.function_calls().map(tool_call).collect();
         if !calls.is_empty() {
-            messages.push(calls.into());
+            messages.push(json!({"role": "assistant", "tool_calls": calls}));
+        } else if !text.is_empty() {
+            messages.push(json!({"role": if event.author == "user" { "user" } else { "assistant" }, "content": text}));
         }
-        if !answers.is_empty() {
-            messages.push(answers.into());
+        for answer in content.function_responses() {
+            let text = json!(answer.response).to_string();
+            messages.push(json!({"role": "tool", "tool_call_id": answer.id, "content": text}));
         }
     }
     messages
 }
 
-/// Converts a call to an event's form. Gemini needs its signature back, or it refuses to continue.
-fn call_part(call: &ToolCall) -> Part {
-    let args = call.fn_arguments.as_object().cloned().unwrap_or_default();
-    let (id, name) = (Some(call.call_id.clone()), Some(call.fn_name.clone()));
-    let function_call = Some(Box::new(FunctionCall { id, name, args: Some(args), ..FunctionCall::default() }));
-    let signature = call.thought_signatures.iter().flatten().next();
-    let thought_signature = signature.and_then(|signature| BASE64_STANDARD.decode(signature).ok());
-    Part { function_call, thought_signature, ..Part::default() }
+/// Converts a call to an event's form. Some models need what they attach to a call back, or they refuse to continue:
+/// Gemini's signature comes as `extra_content` and stays with the call as a field that this version does not know.
+fn function_call(call: &Value) -> FunctionCall {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let args = text(&call["function"]["arguments"]).and_then(|args| scratchbook::json::from_str(&args).ok());
+    let mut made =
+        FunctionCall { id: text(&call["id"]), name: text(&call["function"]["name"]), args, ..Default::default() };
+    if let Some(attached) = call.get("extra_content") {
+        made.extra.insert("extra_content".to_owned(), attached.clone());
+    }
+    made
 }
 
-fn tool_call(part: &Part) -> Option<ToolCall> {
-    let call = part.function_call.clone()?;
-    let thought_signatures = part.thought_signature.as_ref().map(|bytes| vec![BASE64_STANDARD.encode(bytes)]);
-    let (call_id, fn_name) = (call.id.unwrap_or_default(), call.name.unwrap_or_default());
-    let fn_arguments = Value::Object(call.args.unwrap_or_default());
-    Some(ToolCall { call_id, fn_name, fn_arguments, thought_signatures })
+fn tool_call(call: &FunctionCall) -> Value {
+    let args: &Map<String, Value> = &call.args.clone().unwrap_or_default();
+    let mut sent = json!({"id": call.id, "type": "function", "function": {"name": call.name}});
+    sent["function"]["arguments"] = json!(args).to_string().into();
+    if let Some(attached) = call.extra.get("extra_content") {
+        sent["extra_content"] = attached.clone();
+    }
+    sent
 }
 
-fn tool_response(response: &FunctionResponse) -> ToolResponse {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let answer: &Map<String, Value> = &response.response.clone().unwrap_or_default();
-    ToolResponse::new(text(&response.id), json!(answer).to_string()).with_fn_name(text(&response.name))
-}
-
-/// A client of a model on this machine that gives scripted answers in the form of OpenAI's API.
-fn offline() -> Result<(Client, String), Box<dyn Error>> {
+/// A model on this machine that gives scripted answers.
+fn offline() -> Result<Model, Box<dyn Error>> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
-    let address = listener.local_addr()?;
+    let address = format!("http://{}/v1", listener.local_addr()?);
     std::thread::spawn(move || {
         let call = json!({"name": "add_to_list", "arguments": "{\"item\": \"milk\"}"});
         let messages = [
@@ -152,16 +168,7 @@ fn offline() -> Result<(Client, String), Box<dyn Error>> {
             }
         }
     });
-    let here = move |_| target(address);
-    Ok((Client::builder().with_service_target_resolver_fn(here).build()?, "scripted".to_owned()))
-}
-
-fn target(address: SocketAddr) -> Result<ServiceTarget, genai::resolver::Error> {
-    Ok(ServiceTarget {
-        endpoint: Endpoint::from_owned(format!("http://{address}/v1/")),
-        auth: AuthData::from_single("no key"),
-        model: ModelIden::new(AdapterKind::OpenAI, "scripted"),
-    })
+    Ok(Model { http: reqwest::Client::new(), address, key: "no key".to_owned(), name: "scripted".to_owned() })
 }
 
 fn respond(connection: TcpStream, message: &Value) -> std::io::Result<()> {

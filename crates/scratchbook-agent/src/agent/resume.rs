@@ -176,11 +176,9 @@ impl PastEvents {
                 let waits = is_long_running(event, call) && self.is_begun(place, agent, branch);
                 !confirmation::is_request(call) && !asked && !waits && !is_answered(call, self.after(place))
             };
-            let calls: Vec<_> = event.function_calls().filter(is_unanswered).cloned().collect();
-            if !calls.is_empty() {
-                unanswered_calls.push(ToolCalls { calls, ..ToolCalls::default() });
-            }
+            unanswered_calls.push(ToolCalls::of(event, is_unanswered));
         }
+        unanswered_calls.retain(|calls| !calls.is_empty());
         unanswered_calls
     }
 

@@ -95,7 +95,7 @@ impl StepResult {
         self.is_final = event.is_final_response();
         // A callback around the model may hand over. The calls of the answer are run first.
         self.hands_over |= event.actions.transfer_to_agent.is_some();
-        Some(ToolCalls::of(event)).filter(|calls| !calls.is_empty())
+        Some(ToolCalls::of(event, |_| true)).filter(|calls| !calls.is_empty())
     }
 
     /// Adds an event with responses of tools.

@@ -17,6 +17,7 @@ use super::invocation_state::Visibility;
 use super::llm_agent::LlmAgentDefinition;
 use super::pending_event::{EventLayer, PendingEvent};
 use super::write_context::ToolContext;
+use crate::model::call_refusal;
 use crate::tool::{Tool, ToolConfirmation};
 use crate::trace::OpenSpan;
 use scratchbook_core::content::{Content, FunctionCall, Part};
@@ -29,12 +30,20 @@ pub(super) struct ToolCalls {
     pub(super) calls: Vec<FunctionCall>,
     /// The user's answers to the calls' requests for confirmation, by call id.
     pub(super) confirmations: BTreeMap<String, ToolConfirmation>,
+    /// The calls that must not be run, each with the reason.
+    refused: Vec<(FunctionCall, String)>,
 }
 
 impl ToolCalls {
-    /// Returns the calls that an event makes.
-    pub(super) fn of(event: &Event) -> Self {
-        Self { calls: event.function_calls().cloned().collect(), ..Self::default() }
+    /// Returns those calls of an event that are wanted.
+    pub(super) fn of(event: &Event, is_wanted: impl Fn(&&FunctionCall) -> bool) -> Self {
+        let calls = event.function_calls().filter(is_wanted).cloned().collect();
+        let parts = event.content.iter().flat_map(Content::parts);
+        let refused = parts.filter_map(|part| {
+            let call = part.function_call.as_deref()?.clone();
+            Some((call, call_refusal(part)?.to_owned()))
+        });
+        Self { calls, refused: refused.collect(), ..Self::default() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -105,7 +114,8 @@ async fn run_calls<'a>(
         async move {
             let mut span = OpenSpan::of_tool(context, name, description.as_deref(), id);
             let within = context.within(&span);
-            let mut run = CallRun { agent, tool, tools, pending, layer, context: &within, call };
+            let refusal = calls.refused.iter().find(|(refused, _)| refused == call).map(|(_, why)| why.as_str());
+            let mut run = CallRun { agent, tool, tools, pending, layer, context: &within, call, refusal };
             let confirmation = calls.confirmations.get(id).cloned();
             let work = run.run(confirmation).instrument(span.span());
             let (answer, is_kept) = match catch_panic(&format!("the tool '{name}'"), work.boxed()).await {
@@ -247,6 +257,8 @@ struct CallRun<'a> {
     layer: Arc<EventLayer>,
     context: &'a InvocationContext,
     call: &'a FunctionCall,
+    /// Why the call must not be run.
+    refusal: Option<&'a str>,
 }
 
 impl CallRun<'_> {
@@ -321,6 +333,9 @@ impl CallRun<'_> {
         let Some(tool) = self.tool else {
             return Err(unknown_tool(self.call, self.tools));
         };
+        if let Some(why) = self.refusal {
+            return Err(Error::invalid(format!("the call of '{}' was not run: {why}", call.name)));
+        }
         let work = async {
             Ok(match confirmation::check(tool.as_ref(), &call.args, context).await? {
                 ConfirmationCheck::Held(answer) => ToolAnswer::Held(answer),

@@ -110,6 +110,20 @@ pub struct FunctionDeclaration {
     pub response_json_schema: Option<Value>,
 }
 
+/// The name under which the metadata of a call says why the call is not run.
+const REFUSED: &str = "refusedCall";
+
+/// Marks a call that must not be run. The model gets the reason as the call's result.
+#[doc(hidden)]
+pub fn refuse_call(part: &mut Part, why: &str) {
+    part.part_metadata.get_or_insert_default().insert(REFUSED.to_owned(), why.into());
+}
+
+/// Returns why a call must not be run.
+pub(crate) fn call_refusal(part: &Part) -> Option<&str> {
+    part.part_metadata.as_ref()?.get(REFUSED)?.as_str()
+}
+
 /// A response of a model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LlmResponse {

@@ -1,9 +1,8 @@
 //! The conversation as turns that every provider accepts: each call is followed by its response with the same id.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 
-use genai::adapter::AdapterKind;
-
+use super::{ProviderProfile, WireProtocol};
 use scratchbook_core::content::{Content, FunctionCall, FunctionResponse, Part};
 
 /// The response of a call that has none in the conversation, in ADK's words.
@@ -35,39 +34,38 @@ pub(super) struct Reply {
 /// Providers refuse calls without responses and responses without calls. So each response is placed right after its
 /// call, even if it came later. Of several responses to a call, the last counts. For a call without a
 /// response, ADK's text for a missing response is sent. A response without a call becomes text.
-pub(super) fn turns(contents: &[Content], provider: AdapterKind) -> Vec<ChatTurn> {
-    let mut pairing = Pairing { provider, turns: Vec::new(), open: HashMap::new(), nameless: Vec::new(), made: 0 };
+pub(super) fn turns(contents: &[Content], profile: &ProviderProfile) -> Vec<ChatTurn> {
+    let (turns, open, nameless) = (Vec::new(), HashMap::new(), Vec::new());
+    let mut pairing = Pairing { profile, turns, open, nameless, sent: HashSet::new(), made: 0 };
     contents.iter().for_each(|content| pairing.read(content));
     pairing.turns
-}
-
-/// Returns the names of the tools that are called or respond in a turn.
-pub(super) fn names(turn: &mut ChatTurn) -> Vec<&mut String> {
-    match turn {
-        ChatTurn::User(_) => Vec::new(),
-        ChatTurn::Model(said) => {
-            let calls = said.iter_mut().filter_map(|part| part.function_call.as_mut());
-            calls.map(|call| call.name.get_or_insert_default()).collect()
-        }
-        ChatTurn::Answers(replies) => replies.iter_mut().map(|reply| &mut reply.name).collect(),
-    }
 }
 
 /// The position of a response to a call: the turn, and the place in that turn.
 type ReplyPosition = (usize, usize);
 
-struct Pairing {
-    provider: AdapterKind,
+/// The calls with one id.
+#[derive(Default)]
+struct CallsOfId {
+    /// The calls of one turn that have no response yet. Some servers give the same id to all calls of an answer.
+    waiting: VecDeque<ReplyPosition>,
+    /// The call that got the last response.
+    answered: Option<ReplyPosition>,
+}
+
+struct Pairing<'a> {
+    profile: &'a ProviderProfile,
     turns: Vec<ChatTurn>,
-    /// The last call with each id.
-    open: HashMap<String, ReplyPosition>,
+    open: HashMap<String, CallsOfId>,
     /// Calls without ids that have no response yet. Each has its tool's name.
     nameless: Vec<(String, ReplyPosition)>,
+    /// The ids of all calls so far.
+    sent: HashSet<String>,
     /// How many ids were generated.
     made: usize,
 }
 
-impl Pairing {
+impl Pairing<'_> {
     fn read(&mut self, content: &Content) {
         let mut said = Vec::new();
         let mut calls = false;
@@ -109,8 +107,11 @@ impl Pairing {
     fn open(&mut self, call: &FunctionCall, name: &str, place: ReplyPosition) -> String {
         match call.id.as_deref().filter(|id| !id.is_empty()) {
             Some(id) => {
-                self.open.insert(id.to_owned(), place);
-                if is_taken(self.provider, id) {
+                let calls = self.open.entry(id.to_owned()).or_default();
+                calls.waiting.retain(|(turn, _)| *turn == place.0);
+                calls.waiting.push_back(place);
+                if self.is_taken(id) {
+                    self.sent.insert(id.to_owned());
                     return id.to_owned();
                 }
             }
@@ -129,7 +130,10 @@ impl Pairing {
         let media: Vec<Part> =
             media.filter(|part: &Part| part.inline_data.is_some() || part.file_data.is_some()).collect();
         let place = match response.id.as_deref().filter(|id| !id.is_empty()) {
-            Some(id) => self.open.get(id).copied(),
+            Some(id) => self.open.get_mut(id).and_then(|calls| {
+                calls.answered = calls.waiting.pop_front().or(calls.answered);
+                calls.answered
+            }),
             None => {
                 let found = self.nameless.iter().position(|(of, _)| *of == name);
                 found.map(|n| self.nameless.remove(n).1)
@@ -148,15 +152,13 @@ impl Pairing {
             None => [Part::text(format!("`{name}` tool returned result: {text}"))].into_iter().chain(media).collect(),
         }
     }
-}
 
-/// Returns whether a provider accepts an id, which another provider or ADK may have generated.
-fn is_taken(provider: AdapterKind, id: &str) -> bool {
-    let plain = id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
-    match provider {
-        AdapterKind::Mistral => id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()),
-        // This is OpenAI's limit. Anthropic accepts only plain ids.
-        AdapterKind::OpenAI => id.len() <= 40,
-        _ => plain && id.len() <= 64,
+    /// Returns whether an id is sent as it is. A provider itself refuses some ids, which another provider or ADK may have
+    /// generated. Any other server may keep data in its ids, so they go back unchanged.
+    fn is_taken(&self, id: &str) -> bool {
+        let is_plain = || id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+        let longest = if self.profile.wire == WireProtocol::Chat { 40 } else { 64 };
+        let fits = id.len() <= longest && (self.profile.wire == WireProtocol::Chat || is_plain());
+        !self.profile.is_own || self.profile.wire == WireProtocol::Ollama || (fits && !self.sent.contains(id))
     }
 }

@@ -1,50 +1,15 @@
-//! The configuration of the answer as genai's options.
+//! The configuration of the answer.
 //!
 //! A setting that a provider does not have is dropped if it only influences the model (`topK`, penalties, `seed`,
 //! probabilities, safety settings, labels and the like). A setting without which the answer would be of a different
 //! kind is refused.
 
-use genai::chat::{ChatOptions, ChatResponseFormat, JsonSpec, ReasoningEffort, ToolChoice};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::answers::Thoughts;
 use super::{ProviderProfile, WireProtocol};
 use scratchbook_agent::model::{FunctionDeclaration, GenerateContentConfig, LlmRequest};
 use scratchbook_core::error::{Error, ErrorKind, Result};
-
-/// Returns the options of a request.
-pub(super) fn options(request: &LlmRequest, profile: &ProviderProfile) -> Result<ChatOptions> {
-    let config = &request.config;
-    let mut extra = Map::new();
-    // The answer is parsed here, so genai does not collect it.
-    let mut options = ChatOptions { capture_usage: Some(true), capture_raw_body: Some(true), ..ChatOptions::default() };
-    options.max_tokens = config.max_output_tokens;
-    options.stop_sequences = config.stop_sequences.clone().unwrap_or_default();
-    options.response_format = format(request, profile);
-    let thinking = Thinking::of(config)?;
-    thinking.apply(profile, &mut options, &mut extra)?;
-    // Anthropic's models refuse these settings while they think; ADK has the same rule.
-    if !(profile.wire == WireProtocol::Anthropic && thinking.is_wanted()) {
-        options.temperature = config.temperature;
-        options.top_p = config.top_p;
-        if profile.wire == WireProtocol::Anthropic {
-            extra.extend(config.top_k.map(|k| ("top_k".to_owned(), whole(k))));
-        }
-    }
-    if profile.wire == WireProtocol::Chat {
-        options.seed = config.seed.and_then(|seed| u64::try_from(seed).ok());
-        if options.seed.is_none() {
-            extra.extend(config.seed.map(|seed| ("seed".to_owned(), seed.into())));
-        }
-        extra.extend(config.presence_penalty.map(|penalty| ("presence_penalty".to_owned(), penalty.into())));
-        extra.extend(config.frequency_penalty.map(|penalty| ("frequency_penalty".to_owned(), penalty.into())));
-    }
-    if tools(request, profile).next().is_some() {
-        options.tool_choice = tool_choice(config);
-    }
-    options.extra_body = (!extra.is_empty()).then_some(Value::Object(extra));
-    Ok(options)
-}
 
 /// Returns the tools that may be called.
 pub(super) fn tools<'a>(
@@ -66,7 +31,7 @@ pub(super) fn thoughts(config: &GenerateContentConfig) -> Thoughts {
 /// Refuses settings that the provider does not support.
 pub(super) fn refuse(config: &GenerateContentConfig, profile: &ProviderProfile) -> Result<()> {
     let refused = |what: &str| {
-        let text = format!("models of {} have no {what}", profile.provider());
+        let text = format!("models of {} have no {what}", profile.provider.name());
         Err(Error::new(ErrorKind::Unsupported, text))
     };
     let modalities = config.response_modalities.iter().flatten();
@@ -85,19 +50,18 @@ pub(super) fn refuse(config: &GenerateContentConfig, profile: &ProviderProfile) 
     Ok(())
 }
 
-fn format(request: &LlmRequest, profile: &ProviderProfile) -> Option<ChatResponseFormat> {
-    let json = request.config.response_mime_type.as_deref() == Some("application/json");
-    match &request.output_schema {
-        Some(schema) if profile.takes_schema() => {
-            Some(ChatResponseFormat::JsonSpec(JsonSpec::new(schema_name(schema), schema.clone())))
-        }
-        Some(_) => Some(ChatResponseFormat::JsonMode),
-        None => json.then_some(ChatResponseFormat::JsonMode),
-    }
+/// Returns the schema to which the provider holds the answer.
+pub(super) fn answer_schema<'a>(request: &'a LlmRequest, profile: &ProviderProfile) -> Option<&'a Value> {
+    request.output_schema.as_ref().filter(|_| profile.takes_schema())
+}
+
+/// Returns whether the answer must be JSON.
+pub(super) fn is_json(config: &GenerateContentConfig) -> bool {
+    config.response_mime_type.as_deref() == Some("application/json")
 }
 
 /// Returns a schema's title in a form that OpenAI accepts, or ADK's name for a schema without a title.
-fn schema_name(schema: &Value) -> String {
+pub(super) fn schema_name(schema: &Value) -> String {
     let title = schema["title"].as_str().filter(|title| !title.is_empty()).unwrap_or("response");
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
     title.chars().take(64).map(plain).collect()
@@ -105,10 +69,11 @@ fn schema_name(schema: &Value) -> String {
 
 /// How much the model thinks.
 pub(super) struct Thinking {
-    pub(super) level: Option<ReasoningEffort>,
+    /// `minimal`, `low`, `medium` or `high`.
+    pub(super) level: Option<&'static str>,
     /// The budget in tokens. 0 means no thinking, and a negative number lets the model choose.
     pub(super) budget: Option<i64>,
-    include: Option<bool>,
+    pub(super) include: Option<bool>,
 }
 
 impl Thinking {
@@ -116,10 +81,10 @@ impl Thinking {
         let level = thinking_field(config, "thinkingLevel", "thinking_level").and_then(Value::as_str);
         let level = match level.map(str::to_ascii_uppercase).as_deref() {
             None | Some("THINKING_LEVEL_UNSPECIFIED") => None,
-            Some("MINIMAL") => Some(ReasoningEffort::Minimal),
-            Some("LOW") => Some(ReasoningEffort::Low),
-            Some("MEDIUM") => Some(ReasoningEffort::Medium),
-            Some("HIGH") => Some(ReasoningEffort::High),
+            Some("MINIMAL") => Some("minimal"),
+            Some("LOW") => Some("low"),
+            Some("MEDIUM") => Some("medium"),
+            Some("HIGH") => Some("high"),
             Some(other) => {
                 let other = other.escape_debug();
                 return Err(Error::invalid(format!("`thinkingLevel` is MINIMAL, LOW, MEDIUM or HIGH, not '{other}'")));
@@ -130,47 +95,15 @@ impl Thinking {
         Ok(Self { level, budget, include })
     }
 
-    fn is_wanted(&self) -> bool {
-        self.level.is_some() || self.budget.is_some_and(|budget| budget != 0)
-    }
-
-    fn apply(
-        &self,
-        profile: &ProviderProfile,
-        options: &mut ChatOptions,
-        extra: &mut Map<String, Value>,
-    ) -> Result<()> {
-        // OpenAI and Anthropic return summaries of thoughts only if they are requested.
-        let anthropic = profile.wire == WireProtocol::Anthropic;
-        options.capture_reasoning_content = Some(self.include == Some(true) || anthropic);
-        if self.level.is_some() {
-            options.reasoning_effort.clone_from(&self.level);
-        } else if anthropic {
-            extra.extend(self.for_anthropic()?.map(|thinking| ("thinking".to_owned(), thinking)));
-        } else {
-            // A budget is translated as ADK's `LiteLlm` does it.
-            options.reasoning_effort = match self.budget {
-                Some(0) => Some(ReasoningEffort::Zero),
-                Some(1..=1024) => Some(ReasoningEffort::Low),
-                Some(1025..=2048) => Some(ReasoningEffort::Medium),
-                Some(2049..) => Some(ReasoningEffort::High),
-                Some(_) | None => profile.keep_name(),
-            };
-        }
-        Ok(())
-    }
-
-    /// Returns the setting as ADK's `AnthropicLlm` sends it.
-    fn for_anthropic(&self) -> Result<Option<Value>> {
-        match self.budget {
-            None if self.include == Some(true) => Err(Error::invalid(
-                "`thinkingBudget` must be set for models of anthropic: 0 for no thinking, -1 for as much as the model \
-                 chooses, or a number of tokens from 1024",
-            )),
-            None => Ok(None),
-            Some(0) => Ok(Some(json!({"type": "disabled"}))),
-            Some(..0) => Ok(Some(json!({"type": "adaptive", "display": "summarized"}))),
-            Some(budget) => Ok(Some(json!({"type": "enabled", "budget_tokens": budget}))),
+    /// Returns OpenAI's level of effort. A budget is translated as ADK's `LiteLlm` does it.
+    pub(super) fn effort(&self) -> Option<&'static str> {
+        match (self.level, self.budget) {
+            (Some(level), _) => Some(level),
+            (None, None | Some(..0)) => None,
+            (None, Some(0)) => Some("none"),
+            (None, Some(1..=1024)) => Some("low"),
+            (None, Some(1025..=2048)) => Some("medium"),
+            (None, Some(2049..)) => Some("high"),
         }
     }
 }
@@ -196,10 +129,11 @@ fn allowed_names(config: &GenerateContentConfig) -> Option<&Vec<Value>> {
     (!names.is_empty()).then_some(names)
 }
 
-fn tool_choice(config: &GenerateContentConfig) -> Option<ToolChoice> {
+/// Returns `required` or `none` if the model must or must not call a tool.
+pub(super) fn tool_choice(config: &GenerateContentConfig) -> Option<&'static str> {
     match mode(config)?.as_str() {
-        "ANY" => Some(ToolChoice::Required),
-        "NONE" => Some(ToolChoice::None),
+        "ANY" => Some("required"),
+        "NONE" => Some("none"),
         _ => None,
     }
 }

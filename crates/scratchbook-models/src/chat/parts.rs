@@ -1,11 +1,10 @@
-//! Parts of the conversation in each provider's form.
+//! Parts of the conversation that a provider accepts.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use genai::chat::{Binary, ContentPart, CustomPart};
-use serde_json::{Value, json};
 
 use super::{ProviderProfile, WireProtocol};
+use crate::opaque::attached;
 use scratchbook_core::content::{Blob, FileData, Part};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 
@@ -19,16 +18,47 @@ pub(super) enum NotTaken {
     Named,
 }
 
-/// Returns the user's parts. Consecutive texts are joined, since each provider would join them differently.
-pub(super) fn user(parts: &[Part], profile: &ProviderProfile, not_taken: NotTaken) -> Result<Vec<ContentPart>> {
-    let mut content = Vec::new();
-    for part in parts.iter().filter(|part| part.thought != Some(true)) {
-        if let Some(text) = words(part) {
-            say(&mut content, text, profile);
-            continue;
+/// A piece of the user's message.
+#[derive(Debug)]
+pub(super) enum Piece {
+    Text(String),
+    Data(Data),
+}
+
+/// Data of the user.
+#[derive(Debug)]
+pub(super) struct Data {
+    pub(super) mime_type: String,
+    pub(super) name: Option<String>,
+    pub(super) source: DataSource,
+}
+
+#[derive(Debug)]
+pub(super) enum DataSource {
+    Base64(String),
+    Url(String),
+}
+
+impl Data {
+    /// Returns the data's address, which may contain the data itself.
+    pub(super) fn url(&self) -> String {
+        match &self.source {
+            DataSource::Base64(data) => format!("data:{};base64,{data}", self.mime_type),
+            DataSource::Url(url) => url.clone(),
         }
-        if let Some(text) = part.inline_data.as_deref().and_then(as_text) {
-            say(&mut content, text, profile);
+    }
+
+    pub(super) fn is(&self, kind: &str) -> bool {
+        self.mime_type.starts_with(kind)
+    }
+}
+
+/// Returns the user's parts. Consecutive texts are joined, except for Anthropic, which gets each as a block.
+pub(super) fn user(parts: &[Part], profile: &ProviderProfile, not_taken: NotTaken) -> Result<Vec<Piece>> {
+    let mut pieces = Vec::new();
+    for part in parts.iter().filter(|part| part.thought != Some(true)) {
+        if let Some(text) = words(part).or_else(|| as_text(part.inline_data.as_deref()?)) {
+            say(&mut pieces, text, profile);
             continue;
         }
         let data = match (&part.inline_data, &part.file_data) {
@@ -37,56 +67,65 @@ pub(super) fn user(parts: &[Part], profile: &ProviderProfile, not_taken: NotTake
             (None, None) => Ok(None),
         };
         match data {
-            Ok(data) => content.extend(data),
+            Ok(data) => pieces.extend(data.map(Piece::Data)),
             Err(error) if not_taken == NotTaken::Refused => return Err(error),
-            Err(_) => say(&mut content, not_shown(part), profile),
+            Err(_) => say(&mut pieces, not_shown(part), profile),
         }
     }
-    Ok(content)
+    Ok(pieces)
 }
 
-/// Returns the model's parts, without media: no provider accepts media from the model.
-pub(super) fn model(parts: &[Part], profile: &ProviderProfile) -> Vec<ContentPart> {
-    let mut content = Vec::new();
+/// Returns the model's parts that are sent back: its texts, its calls, and thoughts that the provider needs. No provider
+/// accepts media from the model.
+pub(super) fn model(parts: &[Part], profile: &ProviderProfile) -> Vec<Part> {
+    let mut sent: Vec<Part> = Vec::new();
     let calls = parts.iter().any(|part| part.function_call.is_some());
     for part in parts {
-        if part.thought == Some(true) {
-            content.extend(thought(part, calls, profile));
-        } else if let Some(call) = &part.function_call {
-            content.push(ContentPart::ToolCall(genai::chat::ToolCall {
-                call_id: call.id.clone().unwrap_or_default(),
-                fn_name: call.name.clone().unwrap_or_default(),
-                fn_arguments: Value::Object(call.args.clone().unwrap_or_default()),
-                thought_signatures: None,
-            }));
-        } else if let Some(text) = words(part) {
-            say(&mut content, text, profile);
+        if part.function_call.is_some() || (part.thought == Some(true) && is_needed(part, calls, profile)) {
+            sent.push(part.clone());
+            continue;
+        }
+        let text = words(part).filter(|_| part.thought != Some(true));
+        let Some(text) = text.filter(|text| profile.wire != WireProtocol::Anthropic || !text.trim().is_empty()) else {
+            continue;
+        };
+        match sent.last_mut().filter(|last| last.thought != Some(true)).and_then(|last| last.text.as_mut()) {
+            Some(said) if profile.wire != WireProtocol::Anthropic => {
+                said.push('\n');
+                said.push_str(&text);
+            }
+            _ => sent.push(Part::text(text)),
         }
     }
-    content
+    sent
 }
 
-/// Returns a block of a message in Anthropic's form, for which genai has no type.
-pub(super) fn block(data: Value) -> ContentPart {
-    ContentPart::Custom(CustomPart { model_iden: None, data })
+/// Returns whether a thought of the model has to be sent back.
+///
+/// Anthropic accepts thoughts that it has signed, and needs them with calls. Anthropic's signatures are ASCII, and
+/// Gemini's are not. Some other providers need the thoughts that led to a call, or what they have attached to a thought.
+/// For all other providers, thoughts are dropped.
+fn is_needed(part: &Part, calls: bool, profile: &ProviderProfile) -> bool {
+    match profile.wire {
+        WireProtocol::Anthropic => signature(part).is_some(),
+        WireProtocol::Responses => attached(part, &profile.origin).is_some(),
+        WireProtocol::Chat | WireProtocol::Ollama => {
+            let has_text = part.text.as_deref().is_some_and(|text| !text.is_empty());
+            attached(part, &profile.origin).is_some() || (calls && has_text && profile.wants_thoughts())
+        }
+    }
+}
+
+/// Returns Anthropic's signature of a thought.
+pub(super) fn signature(part: &Part) -> Option<&str> {
+    let signature = std::str::from_utf8(part.thought_signature.as_ref()?).ok()?;
+    Some(signature).filter(|signature| signature.is_ascii() && !signature.is_empty())
 }
 
 /// Returns media that a tool returned. If the provider does not accept the media, a text names it: the tool's author
 /// may not know the provider, and the media must not end the conversation.
-pub(super) fn media(part: &Part, profile: &ProviderProfile) -> Vec<ContentPart> {
+pub(super) fn media(part: &Part, profile: &ProviderProfile) -> Vec<Piece> {
     user(std::slice::from_ref(part), profile, NotTaken::Named).unwrap_or_default()
-}
-
-/// Returns media that a tool returned as one of Anthropic's blocks.
-pub(super) fn media_block(part: &Part) -> Value {
-    let blob = part.inline_data.clone().unwrap_or_default();
-    let (kind, data) = (mime_type(blob.mime_type.as_deref()), STANDARD.encode(bytes(&blob)));
-    if data.is_empty() || anthropic_takes(&kind).is_err() {
-        let text = as_text(&blob).filter(|text| !text.trim().is_empty()).unwrap_or_else(|| not_shown(part));
-        return json!({"type": "text", "text": text});
-    }
-    let block = if kind == "application/pdf" { "document" } else { "image" };
-    json!({"type": block, "source": {"type": "base64", "media_type": kind, "data": data}})
 }
 
 fn not_shown(part: &Part) -> String {
@@ -95,18 +134,18 @@ fn not_shown(part: &Part) -> String {
     format!("(data of type '{}', which cannot be shown)", mime_type(kind).escape_debug())
 }
 
-fn say(content: &mut Vec<ContentPart>, text: String, profile: &ProviderProfile) {
+fn say(pieces: &mut Vec<Piece>, text: String, profile: &ProviderProfile) {
     // Anthropic would refuse the whole conversation for an empty text.
     if profile.wire == WireProtocol::Anthropic && text.trim().is_empty() {
         return;
     }
-    match content.last_mut() {
+    match pieces.last_mut() {
         // Texts are joined as ADK's `LiteLlm` joins them.
-        Some(ContentPart::Text(said)) if profile.wire != WireProtocol::Anthropic => {
+        Some(Piece::Text(said)) if profile.wire != WireProtocol::Anthropic => {
             said.push('\n');
             said.push_str(&text);
         }
-        _ => content.push(ContentPart::Text(text)),
+        _ => pieces.push(Piece::Text(text)),
     }
 }
 
@@ -122,29 +161,6 @@ fn words(part: &Part) -> Option<String> {
     Some(format!("Execution Result:```code_output\n{}\n```", result.output.as_deref().unwrap_or_default()))
 }
 
-/// Returns a thought of the model if it has to be sent back.
-///
-/// Anthropic accepts thoughts that it has signed, and needs them with calls. Anthropic's signatures are ASCII, and
-/// Gemini's are not. Some other providers need the thoughts that led to a call. For all other providers, thoughts are
-/// dropped.
-fn thought(part: &Part, calls: bool, profile: &ProviderProfile) -> Vec<ContentPart> {
-    let text = part.text.as_deref().unwrap_or_default();
-    let signature = part.thought_signature.as_ref().and_then(|bytes| std::str::from_utf8(bytes).ok());
-    let signature = signature.filter(|signature| signature.is_ascii() && !signature.is_empty());
-    match (profile.wire, signature) {
-        (WireProtocol::Anthropic, Some(data)) if text.is_empty() => {
-            vec![block(json!({"type": "redacted_thinking", "data": data}))]
-        }
-        (WireProtocol::Anthropic, Some(signature)) => {
-            vec![block(json!({"type": "thinking", "thinking": text, "signature": signature}))]
-        }
-        (WireProtocol::Chat | WireProtocol::Ollama, _) if calls && profile.wants_thoughts() && !text.is_empty() => {
-            vec![ContentPart::ReasoningContent(text.to_owned())]
-        }
-        _ => Vec::new(),
-    }
-}
-
 /// Returns data that is text.
 fn as_text(blob: &Blob) -> Option<String> {
     let kind = mime_type(blob.mime_type.as_deref());
@@ -152,38 +168,28 @@ fn as_text(blob: &Blob) -> Option<String> {
     text.then(|| String::from_utf8_lossy(bytes(blob)).into_owned())
 }
 
-fn inline(blob: &Blob, profile: &ProviderProfile) -> Result<Option<ContentPart>> {
+fn inline(blob: &Blob, profile: &ProviderProfile) -> Result<Option<Data>> {
     if bytes(blob).is_empty() {
         return Ok(None);
     }
     let kind = mime_type(blob.mime_type.as_deref());
     let (image, pdf) = (kind.starts_with("image/"), kind == "application/pdf");
     let taken = match profile.wire {
-        WireProtocol::Anthropic => return anthropic_takes(&kind).map(|()| Some(binary(blob, kind, profile))),
+        WireProtocol::Anthropic => {
+            pdf || matches!(kind.as_str(), "image/jpeg" | "image/png" | "image/gif" | "image/webp")
+        }
         WireProtocol::Chat => image || pdf || kind.starts_with("audio/") || kind.starts_with("video/"),
         WireProtocol::Responses => image || pdf,
         WireProtocol::Ollama => image,
     };
-    if taken { Ok(Some(binary(blob, kind, profile))) } else { Err(not_taken(&kind, profile.provider())) }
-}
-
-fn binary(blob: &Blob, kind: String, profile: &ProviderProfile) -> ContentPart {
-    // OpenAI refuses files without a name.
-    let name = blob.display_name.clone().or_else(|| {
-        let nameless = profile.wire == WireProtocol::Chat && kind == "application/pdf";
-        nameless.then(|| "document.pdf".to_owned())
-    });
-    ContentPart::Binary(Binary::from_base64(kind, STANDARD.encode(bytes(blob)), name))
-}
-
-fn anthropic_takes(kind: &str) -> Result<()> {
-    match kind {
-        "image/jpeg" | "image/png" | "image/gif" | "image/webp" | "application/pdf" => Ok(()),
-        _ => Err(not_taken(kind, "anthropic")),
+    if !taken {
+        return Err(not_taken(&kind, profile.provider.name()));
     }
+    let source = DataSource::Base64(STANDARD.encode(bytes(blob)));
+    Ok(Some(Data { mime_type: kind, name: blob.display_name.clone(), source }))
 }
 
-fn by_uri(file: &FileData, profile: &ProviderProfile) -> Result<ContentPart> {
+fn by_uri(file: &FileData, profile: &ProviderProfile) -> Result<Data> {
     let uri = file.file_uri.as_deref().unwrap_or_default();
     let kind = match file.mime_type.as_deref() {
         Some(kind) => mime_type(Some(kind)),
@@ -191,20 +197,17 @@ fn by_uri(file: &FileData, profile: &ProviderProfile) -> Result<ContentPart> {
     };
     let web = uri.starts_with("https://") || uri.starts_with("http://");
     let (image, pdf) = (kind.starts_with("image/"), kind == "application/pdf");
-    let url = || ContentPart::Binary(Binary::from_url(kind.clone(), uri, file.display_name.clone()));
-    match profile.wire {
-        WireProtocol::Chat if web && (image || kind.starts_with("video/")) => Ok(url()),
-        WireProtocol::Responses if web && (image || pdf) => Ok(url()),
-        WireProtocol::Anthropic if web && image => {
-            Ok(block(json!({"type": "image", "source": {"type": "url", "url": uri}})))
-        }
-        WireProtocol::Anthropic if web && pdf => Ok(url()),
+    let taken = match profile.wire {
+        WireProtocol::Chat => image || kind.starts_with("video/"),
+        WireProtocol::Responses | WireProtocol::Anthropic => image || pdf,
+        WireProtocol::Ollama => false,
+    };
+    if !web || !taken {
         // The address is not repeated, since it may contain a secret.
-        _ => Err(Error::new(
-            ErrorKind::Unsupported,
-            format!("{} takes no file of type '{kind}' by its address; send its bytes", profile.provider()),
-        )),
+        let what = format!("{} takes no file of type '{kind}' by its address; send its bytes", profile.provider.name());
+        return Err(Error::new(ErrorKind::Unsupported, what));
     }
+    Ok(Data { mime_type: kind, name: file.display_name.clone(), source: DataSource::Url(uri.to_owned()) })
 }
 
 fn not_taken(kind: &str, provider: &str) -> Error {

@@ -7,17 +7,12 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::schema::response_schema;
+use crate::chat::{BEGIN, GO_ON};
+use crate::opaque::detach;
 use scratchbook_agent::model::{FunctionDeclaration, LlmRequest};
 use scratchbook_core::content::{Blob, Content, Part};
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::json::camel_case;
-
-/// The message of an empty conversation. This text and the next are google-adk's.
-const BEGIN: &str = "Handle the requests as specified in the System Instruction.";
-
-/// The message after the model's last words.
-const GO_ON: &str =
-    "Continue processing previous requests as instructed. Exit or provide a summary if no more outputs are needed.";
 
 /// Image types that are text. The API accepts such data only as text.
 const IMAGES_OF_TEXT: [&str; 3] = ["image/svg", "image/svg+xml", "image/xml"];
@@ -118,14 +113,16 @@ fn content(content: &Content) -> Result<Option<Value>> {
     Ok(Some(fields.into()))
 }
 
-/// Returns a part without unknown fields; `None` if nothing is left of it.
+/// Returns a part without unknown fields and without other providers' data; `None` if nothing is left of it.
 fn known(part: &Part) -> Option<Cow<'_, Part>> {
-    if part.check_known().is_ok() {
+    if part.check_known().is_ok() && part.part_metadata.is_none() {
         return Some(Cow::Borrowed(part));
     }
     let mut known = part.clone();
     known.clear_extras();
-    (known != Part::default()).then_some(Cow::Owned(known))
+    detach(&mut known);
+    let is_empty = known == Part::default() || known == Part { thought: Some(true), ..Part::default() };
+    (!is_empty).then_some(Cow::Owned(known))
 }
 
 /// Returns whether a part is a thought that only the provider that made it can read.

@@ -1,7 +1,7 @@
 //! Puts the pieces of a streamed answer together as google-adk does: parts in order, consecutive text in one part, and
 //! calls whose arguments came in pieces as one call.
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
@@ -83,11 +83,16 @@ impl Aggregator {
         }
         self.end_text();
         self.end_call();
-        let mut ids = BTreeSet::new();
-        // A call that is repeated with the same id is one call.
+        // A call that is repeated with the same id is one call, unless something about it is new.
+        let mut calls: HashMap<String, Vec<FunctionCall>> = HashMap::new();
         let mut parts: Vec<_> = self.parts.into_iter().flatten().collect();
-        parts.retain(|part| match part.function_call.as_ref().and_then(|call| call.id.as_deref()) {
-            Some(id) if !id.is_empty() && !id.starts_with(OWN_ID) => ids.insert(id.to_owned()),
+        parts.retain(|part| match part.function_call.as_deref() {
+            Some(call) if call.id.as_deref().is_some_and(|id| !id.is_empty() && !id.starts_with(OWN_ID)) => {
+                let same_id = calls.entry(call.id.clone().unwrap_or_default()).or_default();
+                let is_new = !same_id.contains(call);
+                same_id.push(call.clone());
+                is_new
+            }
             _ => true,
         });
         let mut whole = self.whole;

@@ -35,8 +35,6 @@ pub(super) use otlp::exported;
 const OURS: &str = "scratchbook";
 /// The crate whose spans are shown in logs: the spans of requests and runs, but not those of [`TRACES`].
 const SHOWN: &str = "scratchbook_server";
-/// The client of models. It is never logged, because it logs the contents of conversations.
-const MODELS: &str = "genai";
 /// The client of MCP servers. It is never logged, because it logs the contents of calls.
 const MCP: &str = "rmcp";
 /// The spans for traces only.
@@ -85,7 +83,6 @@ fn logs(args: &ServeArgs, queue: LogQueue) -> Box<dyn Layer<Registry> + Send + S
     let targets = Targets::new()
         .with_default(level.min(LevelFilter::WARN))
         .with_target(OURS, level)
-        .with_target(MODELS, LevelFilter::OFF)
         .with_target(MCP, LevelFilter::OFF);
     let shown = filter_fn(|metadata| {
         let target = metadata.target();

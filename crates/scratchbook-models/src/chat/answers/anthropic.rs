@@ -7,6 +7,8 @@ use super::{CollectedAnswer, Finish, PartialCall};
 /// Reads an event of a stream.
 pub(in crate::chat) fn event(event: &Value, answer: &mut CollectedAnswer) {
     match event["type"].as_str().unwrap_or_default() {
+        // Some servers send the whole answer in place of events.
+        "message" => message(event, answer),
         "message_start" => {
             answer.answered_by(event["message"]["model"].as_str());
             answer.count(&event["message"]["usage"]);
@@ -41,10 +43,11 @@ pub(in crate::chat) fn message(message: &Value, answer: &mut CollectedAnswer) {
     stop(message, answer);
 }
 
-/// Returns the status of an error that comes in place of an answer, as listed in
+/// Returns an error that comes in place of an answer, with its status, as listed in
 /// <https://docs.anthropic.com/en/api/errors>.
-pub(in crate::chat) fn complaint(frame: &Value) -> Option<u16> {
-    (frame["type"] == "error").then(|| match frame["error"]["type"].as_str().unwrap_or_default() {
+pub(in crate::chat) fn complaint(frame: &Value) -> Option<(u16, &Value)> {
+    let error = frame.get("error").filter(|_| frame["type"] == "error")?;
+    let status = match error["type"].as_str().unwrap_or_default() {
         "invalid_request_error" => 400,
         "authentication_error" => 401,
         "billing_error" => 402,
@@ -55,7 +58,8 @@ pub(in crate::chat) fn complaint(frame: &Value) -> Option<u16> {
         "timeout_error" => 504,
         "overloaded_error" => 529,
         _ => 500,
-    })
+    };
+    Some((status, error))
 }
 
 fn fail(event: &Value, answer: &mut CollectedAnswer) {
@@ -67,9 +71,9 @@ fn start(block: &Value, index: Option<u64>, answer: &mut CollectedAnswer) {
     let word = |name: &str| block[name].as_str().unwrap_or_default();
     match word("type") {
         "text" => answer.start_text(word("text")),
-        "thinking" => answer.start_thought(word("thinking"), word("signature")),
+        "thinking" => answer.start_thought(Some(word("thinking")), word("signature"), Map::new()),
         // Only Anthropic can read this thinking. It becomes a thought without text, so that it is sent back unchanged.
-        "redacted_thinking" => answer.start_thought("", word("data")),
+        "redacted_thinking" => answer.start_thought(None, word("data"), Map::new()),
         "tool_use" => {
             let (id, name) = (word("id").to_owned(), word("name").to_owned());
             // A stream starts with an empty object, which fragments then fill. At the token limit the fragments may

@@ -11,6 +11,8 @@ pub(in crate::chat) struct PartialCall {
     pub(in crate::chat) name: String,
     pub(in crate::chat) text: String,
     pub(in crate::chat) whole: Option<Value>,
+    /// What the provider has attached to the call.
+    pub(in crate::chat) data: Map<String, Value>,
 }
 
 impl PartialCall {
@@ -27,7 +29,10 @@ impl PartialCall {
             _ if none => return None,
             _ => {}
         }
-        scratchbook_core::json::from_str(&self.text).ok()
+        match scratchbook_core::json::read_marked(&self.text) {
+            Ok(Value::Object(args)) => Some(args),
+            _ => None,
+        }
     }
 }
 

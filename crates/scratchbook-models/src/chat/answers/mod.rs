@@ -3,11 +3,13 @@
 
 pub(super) mod anthropic;
 mod call;
+pub(super) mod ollama;
 pub(super) mod openai;
 pub(super) mod responses;
 
 use serde_json::{Map, Value};
 
+use crate::opaque::attach;
 use call::void;
 use scratchbook_agent::model::LlmResponse;
 use scratchbook_core::content::{Content, FunctionCall, Part};
@@ -17,11 +19,18 @@ pub(super) use call::{Finish, PartialCall};
 /// The maximum number of calls in an answer.
 const MOST_CALLS: usize = 1_000;
 
+/// The field of a thought's attached data that names the field in which the provider sent the thought.
+pub(super) const THOUGHT_FIELD: &str = "thoughtField";
+
 /// Collects an answer. Readers add what they parse. Pieces can be taken out while the answer grows, and the whole
 /// answer at its end.
 #[derive(Debug, Default)]
 pub(super) struct CollectedAnswer {
     blocks: Vec<Block>,
+    /// What the provider has attached to the whole message.
+    data: Map<String, Value>,
+    /// The field in which the provider sends thoughts.
+    thought_field: Option<&'static str>,
     pieces: Vec<Part>,
     finish: Option<Finish>,
     usage: Map<String, Value>,
@@ -34,7 +43,12 @@ pub(super) struct CollectedAnswer {
 #[derive(Debug)]
 enum Block {
     Text(String),
-    Thought { text: String, signature: String },
+    /// A thought. Without text, it is one that only its provider can read.
+    Thought {
+        text: Option<String>,
+        signature: String,
+        data: Map<String, Value>,
+    },
     Call(PartialCall),
 }
 
@@ -74,12 +88,12 @@ impl CollectedAnswer {
     /// Extends the last thought and its signature.
     pub(super) fn keep_thought(&mut self, more: &str, more_signature: &str) {
         match self.blocks.last_mut() {
-            Some(Block::Thought { text, signature }) => {
-                text.push_str(more);
+            Some(Block::Thought { text, signature, .. }) => {
+                text.get_or_insert_default().push_str(more);
                 signature.push_str(more_signature);
             }
             _ if more.is_empty() && more_signature.is_empty() => {}
-            _ => self.start_thought(more, more_signature),
+            _ => self.start_thought(Some(more), more_signature, Map::new()),
         }
     }
 
@@ -89,8 +103,19 @@ impl CollectedAnswer {
     }
 
     /// Starts a new thought.
-    pub(super) fn start_thought(&mut self, text: &str, signature: &str) {
-        self.blocks.push(Block::Thought { text: text.to_owned(), signature: signature.to_owned() });
+    pub(super) fn start_thought(&mut self, text: Option<&str>, signature: &str, data: Map<String, Value>) {
+        self.blocks.push(Block::Thought { text: text.map(str::to_owned), signature: signature.to_owned(), data });
+    }
+
+    /// Adds text of a thought that goes back in this field.
+    pub(super) fn thought_of(&mut self, field: &'static str, text: &str) {
+        self.thought(text);
+        self.thought_field = Some(field);
+    }
+
+    /// Returns what the provider has attached to the whole message.
+    pub(super) fn data(&mut self) -> &mut Map<String, Value> {
+        &mut self.data
     }
 
     /// Starts a new function call. An answer with too many calls ends with an error.
@@ -171,6 +196,11 @@ impl CollectedAnswer {
         self.ended || self.finish.is_some()
     }
 
+    /// Returns whether there are pieces to show.
+    pub(super) fn has_pieces(&self, thoughts: Thoughts) -> bool {
+        self.pieces.iter().any(|part| thoughts == Thoughts::Shown || part.thought != Some(true))
+    }
+
     /// Returns the pieces that were added since the last call of this function.
     pub(super) fn take_pieces(&mut self, thoughts: Thoughts) -> Vec<LlmResponse> {
         let shown = std::mem::take(&mut self.pieces).into_iter();
@@ -188,16 +218,31 @@ impl CollectedAnswer {
     /// Returns the whole answer, with its usage in ADK's form.
     ///
     /// If the arguments of one call are not a JSON object, all calls of the answer are dropped, since an incomplete or
-    /// blocked answer must not be acted on.
-    pub(super) fn into_response(self, usage: Option<Value>, thoughts: Thoughts) -> LlmResponse {
-        let mut response = LlmResponse { model_version: self.model, usage_metadata: usage, ..LlmResponse::default() };
+    /// blocked answer must not be acted on. Data that the provider has attached stays with the parts, by its origin.
+    pub(super) fn into_response(mut self, usage: Option<Value>, thoughts: Thoughts, origin: &str) -> LlmResponse {
+        let model_version = self.model.take();
+        let mut response = LlmResponse { model_version, usage_metadata: usage, ..LlmResponse::default() };
         if let Some((code, message)) = self.failure {
             response.error_code = Some(code);
             response.error_message = Some(message);
             return response;
         }
         let finish = if self.refusal.is_empty() { self.finish.unwrap_or(Finish::Stop) } else { Finish::Safety };
-        let (mut parts, malformed) = parts(self.blocks, finish);
+        // Thoughts go back with the calls that they led to.
+        let has_calls = self.blocks.iter().any(|block| matches!(block, Block::Call(_)));
+        let field = self.thought_field.filter(|_| has_calls);
+        self.data.extend(field.map(|field| (THOUGHT_FIELD.to_owned(), field.into())));
+        if !self.data.is_empty() {
+            let thought = self.blocks.iter_mut().find_map(|block| match block {
+                Block::Thought { data, .. } => Some(data),
+                _ => None,
+            });
+            match thought {
+                Some(data) => data.extend(self.data),
+                None => self.blocks.insert(0, Block::Thought { text: None, signature: String::new(), data: self.data }),
+            }
+        }
+        let (mut parts, malformed) = parts(self.blocks, finish, origin);
         response.finish_reason = Some(finish.as_str().to_owned());
         if finish != Finish::Stop {
             response.error_code = Some(finish.as_str().to_owned());
@@ -228,41 +273,47 @@ pub(super) enum Thoughts {
     Hidden,
 }
 
-/// Removes thoughts, except signed ones before a call, which have to be sent back with the call.
+/// Removes the texts of thoughts, except those before a call that have to be sent back with it.
 fn hide_thoughts(parts: &mut Vec<Part>) {
     let calls = parts.iter().any(|part| part.function_call.is_some());
-    parts.retain(|part| part.thought != Some(true) || (calls && part.thought_signature.is_some()));
+    parts.retain(|part| {
+        let is_attached = part.thought_signature.is_some() || part.part_metadata.is_some();
+        part.thought != Some(true) || (is_attached && (calls || part.text.is_none()))
+    });
 }
 
 /// Returns the parts of an answer, and the names of the calls with invalid arguments.
-fn parts(blocks: Vec<Block>, finish: Finish) -> (Vec<Part>, Vec<String>) {
+fn parts(blocks: Vec<Block>, finish: Finish, origin: &str) -> (Vec<Part>, Vec<String>) {
     let (mut parts, mut malformed) = (Vec::new(), Vec::new());
     for block in blocks {
-        match block {
-            Block::Text(text) if text.is_empty() => {}
-            Block::Text(text) => parts.push(Part::text(text)),
-            Block::Thought { text, signature } => parts.push(Part {
-                text: Some(text).filter(|text| !text.is_empty()),
-                thought: Some(true),
-                thought_signature: Some(signature.into_bytes()).filter(|signature| !signature.is_empty()),
-                ..Part::default()
-            }),
+        let (mut part, attached) = match block {
+            Block::Text(text) if text.is_empty() => continue,
+            Block::Text(text) => (Part::text(text), Map::new()),
+            Block::Thought { text, signature, data } => {
+                let is_empty = text.as_deref().is_none_or(str::is_empty);
+                if is_empty && signature.is_empty() && data.is_empty() {
+                    continue;
+                }
+                let thought_signature = Some(signature.into_bytes()).filter(|signature| !signature.is_empty());
+                (Part { text, thought: Some(true), thought_signature, ..Part::default() }, data)
+            }
             Block::Call(call) => match call.arguments(finish) {
-                Some(args) => parts.push(part_of(call.id, call.name, args)),
-                None if call.name.is_empty() => malformed.push("<unnamed>".to_owned()),
-                None => malformed.push(call.name),
+                Some(args) => {
+                    let id = Some(call.id).filter(|id| !id.is_empty());
+                    let name = Some(call.name);
+                    let made = FunctionCall { id, name, args: Some(args), ..FunctionCall::default() };
+                    (Part { function_call: Some(made.into()), ..Part::default() }, call.data)
+                }
+                None => {
+                    malformed.push(if call.name.is_empty() { "<unnamed>".to_owned() } else { call.name });
+                    continue;
+                }
             },
+        };
+        if !attached.is_empty() {
+            attach(&mut part, origin, attached);
         }
+        parts.push(part);
     }
     (parts, malformed)
-}
-
-fn part_of(id: String, name: String, args: Map<String, Value>) -> Part {
-    let call = FunctionCall {
-        id: Some(id).filter(|id| !id.is_empty()),
-        name: Some(name),
-        args: Some(args),
-        ..FunctionCall::default()
-    };
-    Part { function_call: Some(call.into()), ..Part::default() }
 }

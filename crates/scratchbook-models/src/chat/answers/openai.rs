@@ -5,8 +5,11 @@ use serde_json::{Map, Value, json};
 
 use super::{CollectedAnswer, Finish, PartialCall};
 
-/// The last line of a stream.
-pub(in crate::chat) const DONE: &str = "[DONE]";
+/// Fields of a message with data that goes back unchanged, such as signatures of thoughts.
+const OF_MESSAGE: [&str; 3] = ["extra_content", "reasoning_details", "thinking_blocks"];
+
+/// Fields of a call with such data.
+const OF_CALL: [&str; 2] = ["extra_content", "provider_specific_fields"];
 
 /// Reads a chunk of a stream. A whole answer has a `message` where a chunk has a `delta`.
 pub(in crate::chat) fn read(frame: &Value, answer: &mut CollectedAnswer) {
@@ -23,27 +26,63 @@ pub(in crate::chat) fn read(frame: &Value, answer: &mut CollectedAnswer) {
         return;
     };
     let message = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&Value::Null);
-    answer.thought(reasoning(message));
+    // The model's thinking has several names.
+    let thought = ["reasoning_content", "reasoning"].iter().find_map(|name| Some((*name, message[*name].as_str()?)));
+    if let Some((name, text)) = thought.filter(|(_, text)| !text.is_empty()) {
+        answer.thought_of(name, text);
+    }
+    for name in OF_MESSAGE {
+        keep(name, &message[name], answer.data());
+    }
     content(&message["content"], answer);
     answer.refuse(message["refusal"].as_str().unwrap_or_default());
     message["tool_calls"].as_array().into_iter().flatten().for_each(|call| tool_call(call, answer));
     if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
         answer.finish(finish(reason));
     }
-}
-
-/// Reads a whole answer.
-pub(in crate::chat) fn whole(body: &Value, answer: &mut CollectedAnswer) {
-    read(body, answer);
-    // Some servers omit the finish reason.
-    if body["choices"].as_array().is_some_and(|choices| !choices.is_empty()) {
+    // A whole answer, which may come in place of a stream. Some servers omit the finish reason.
+    if choice.get("delta").is_none() && message.is_object() {
         answer.end();
     }
 }
 
-/// Returns the status of an error that comes in place of an answer. Some gateways name the status; otherwise it is 500.
-pub(in crate::chat) fn complaint(frame: &Value) -> Option<u16> {
+/// Keeps attached data. A list may come in pieces, whose texts are put together.
+fn keep(name: &str, data: &Value, kept: &mut Map<String, Value>) {
+    let (Value::Array(pieces), Some(Value::Array(list))) = (data, kept.get_mut(name)) else {
+        if !data.is_null() {
+            kept.insert(name.to_owned(), data.clone());
+        }
+        return;
+    };
+    let mut pieces = pieces.iter();
+    if let (Some(Value::Object(last)), Some(Value::Object(first))) = (list.last_mut(), pieces.clone().next())
+        && ["type", "index"].iter().all(|field| last.get(*field) == first.get(*field))
+        && last.get("signature").is_none_or(|signature| matches!(signature.as_str(), None | Some("")))
+        && ["text", "summary", "thinking", "signature"].iter().any(|field| first.contains_key(*field))
+    {
+        pieces.next();
+        for (field, value) in first.iter().filter(|(_, value)| !value.is_null()) {
+            match (last.get_mut(field), value, field.as_str()) {
+                (Some(Value::String(text)), Value::String(more), "text" | "summary" | "thinking") => {
+                    text.push_str(more);
+                }
+                _ => {
+                    last.insert(field.clone(), value.clone());
+                }
+            }
+        }
+    }
+    list.extend(pieces.cloned());
+}
+
+/// Returns an error that comes in place of an answer, with its status. Some gateways name the status; otherwise it is
+/// 500.
+pub(in crate::chat) fn complaint(frame: &Value) -> Option<(u16, &Value)> {
     let error = frame.get("error").filter(|error| !error.is_null())?;
+    Some((status(error), error))
+}
+
+pub(super) fn status(error: &Value) -> u16 {
     let code = error["code"].as_u64().or_else(|| error["status"].as_u64()).and_then(|code| u16::try_from(code).ok());
     let named = [&error["code"], &error["type"]].into_iter().filter_map(Value::as_str).find_map(|name| match name {
         "rate_limit_exceeded" | "rate_limit_error" | "insufficient_quota" => Some(429),
@@ -51,17 +90,12 @@ pub(in crate::chat) fn complaint(frame: &Value) -> Option<u16> {
         "invalid_api_key" | "authentication_error" => Some(401),
         _ => None,
     });
-    Some(code.filter(|code| (400..600).contains(code)).or(named).unwrap_or(500))
+    code.filter(|code| (400..600).contains(code)).or(named).unwrap_or(500)
 }
 
 fn fail(error: &Value, answer: &mut CollectedAnswer) {
     let word = |name: &str| error.get(name).and_then(Value::as_str);
     answer.fail(word("code").or_else(|| word("type")), word("message").or_else(|| error.as_str()));
-}
-
-/// Returns the model's thinking, under the names that servers use for it.
-fn reasoning(message: &Value) -> &str {
-    ["reasoning_content", "reasoning"].iter().find_map(|name| message[*name].as_str()).unwrap_or_default()
 }
 
 /// Reads text, or Mistral's list of typed pieces of text and thinking.
@@ -101,6 +135,9 @@ fn tool_call(piece: &Value, answer: &mut CollectedAnswer) {
     }
     if call.name != name {
         call.name.push_str(name);
+    }
+    for name in OF_CALL {
+        keep(name, &piece[name], &mut call.data);
     }
     match &function["arguments"] {
         Value::String(text) => call.text.push_str(text),

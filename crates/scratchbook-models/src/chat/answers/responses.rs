@@ -18,19 +18,21 @@ pub(in crate::chat) fn event(event: &Value, answer: &mut CollectedAnswer) {
             let error = event.get("error").filter(|error| error.is_object()).unwrap_or(event);
             answer.fail(error["code"].as_str(), error["message"].as_str());
         }
+        // Some servers send the whole answer in place of events.
+        "" if event.get("output").is_some() => response(event, answer),
         _ => {}
     }
 }
 
-/// Returns the status of an error that comes in place of an answer.
-pub(in crate::chat) fn complaint(frame: &Value) -> Option<u16> {
-    let nested = frame.get("error").is_some_and(Value::is_object) && frame.get("output").is_none();
-    let own = frame["type"] == "error" && !nested;
-    if own {
-        super::openai::complaint(&json!({"error": frame}))
-    } else {
-        super::openai::complaint(frame).filter(|_| nested)
-    }
+/// Returns an error that comes in place of an answer, with its status.
+pub(in crate::chat) fn complaint(frame: &Value) -> Option<(u16, &Value)> {
+    let nested = frame.get("error").filter(|error| error.is_object() && frame.get("output").is_none());
+    let error = match frame["type"].as_str().unwrap_or_default() {
+        "response.failed" => frame["response"].get("error").filter(|error| error.is_object()),
+        "error" => nested.or(Some(frame)),
+        _ => nested,
+    };
+    error.map(|error| (super::openai::status(error), error))
 }
 
 /// Reads a whole answer, or the last event of a stream, which repeats the whole answer.
@@ -64,7 +66,14 @@ fn item(item: &Value, answer: &mut CollectedAnswer) {
         }
         "reasoning" => {
             let thoughts = pieces("summary").chain(pieces("content")).filter_map(|piece| piece["text"].as_str());
-            thoughts.for_each(|thought| answer.keep_thought(thought, ""));
+            match item.as_object().filter(|_| !word("encrypted_content").is_empty()) {
+                // The item goes back as it came.
+                Some(item) => {
+                    let text = thoughts.collect::<String>();
+                    answer.start_thought(Some(text.as_str()).filter(|text| !text.is_empty()), "", item.clone());
+                }
+                None => thoughts.for_each(|thought| answer.keep_thought(thought, "")),
+            }
         }
         "function_call" => answer.start_call(PartialCall {
             id: word("call_id").to_owned(),

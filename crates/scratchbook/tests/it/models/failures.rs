@@ -352,6 +352,9 @@ async fn an_answer_without_end_is_an_error() {
         ("ollama::llama3", "", ScriptedAnswer::text(200, "application/json", &spaces), asks()),
         ("ollama::llama3", "", ScriptedAnswer::lines(&spaces), asks_streaming()),
         ("openai::some-model", "/v1", ScriptedAnswer::events(&chat), asks_streaming()),
+        ("openai::some-model", "/v1", ScriptedAnswer::text(200, "application/json", &spaces), asks()),
+        ("openai_resp::gpt-5", "/v1", ScriptedAnswer::text(200, "application/json", &spaces), asks()),
+        ("anthropic::claude-opus-4-5", "", ScriptedAnswer::text(200, "application/json", &spaces), asks()),
     ] {
         let server = ModelServer::always(answer).await;
         let model = RemoteLlm::builder(name).endpoint(format!("{}{path}", server.url())).api_key(KEY);

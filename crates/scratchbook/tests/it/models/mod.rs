@@ -3,9 +3,11 @@
 mod anthropic;
 mod anthropic_asked;
 mod ask;
+mod attached;
 mod failures;
 mod gemini;
 mod gemini_requests;
+mod imprecise;
 mod names;
 mod ollama;
 mod openai;
@@ -13,3 +15,4 @@ mod openai_asked;
 mod others;
 mod promises;
 pub(crate) mod server;
+mod tool_names;

@@ -33,12 +33,9 @@ fn a_provider_is_named_or_known_by_the_models_name() {
         "gpt-4o-mini",
         "o3",
         "claude-sonnet-4-5",
-        "grok-4",
-        "deepseek-chat",
-        "groq::llama-3.3-70b-versatile",
         "openai/gpt-4o",
-        "openrouter/anthropic/claude-sonnet-4.5",
-        "together_ai/meta-llama/Llama-3-8b-chat-hf",
+        "openai/meta-llama/Llama-3.1-8B",
+        "ollama_cloud::gpt-oss:120b",
         "ollama_chat/llama3:8b",
         "ollama::llama3",
     ] {
@@ -65,9 +62,7 @@ fn who_provides_a_model_is_not_guessed() {
             "nothing says who provides the model ''; put its provider before it, as in 'ollama::llama3'",
         ),
         ("nobody::x", ErrorKind::InvalidArgument, "no provider is called 'nobody'; there are openai,"),
-        ("genai_1::x", ErrorKind::Unsupported, "models of 'custom' are not supported"),
         ("vertex::gemini-2.5-flash", ErrorKind::Unsupported, "models of 'vertex' are not supported"),
-        ("command-r", ErrorKind::Unsupported, "models of 'cohere' are not supported"),
         ("projects/p/locations/l/endpoints/1", ErrorKind::Unsupported, "is a model of Vertex AI"),
         ("gemini::", ErrorKind::InvalidArgument, "'' is no model's name"),
         ("gemini-2.5 flash", ErrorKind::InvalidArgument, "'gemini-2.5 flash' is no model's name"),
@@ -75,6 +70,47 @@ fn who_provides_a_model_is_not_guessed() {
         let error = named(name).unwrap_err();
         assert_eq!(error.kind(), kind, "{name}");
         assert!(error.to_string().contains(says), "{error}");
+    }
+}
+
+#[test]
+fn provider_with_openais_protocol_is_reached_as_openai_at_its_address() {
+    for (name, model, address) in [
+        ("groq::llama-3.3-70b-versatile", "llama-3.3-70b-versatile", "https://api.groq.com/openai/v1"),
+        ("deepseek/deepseek-chat", "deepseek-chat", "https://api.deepseek.com/v1"),
+        ("deepseek-chat", "deepseek-chat", "https://api.deepseek.com/v1"),
+        ("grok-4", "grok-4", "https://api.x.ai/v1"),
+        ("openrouter/anthropic/claude-sonnet-4.5", "anthropic/claude-sonnet-4.5", "https://openrouter.ai/api/v1"),
+    ] {
+        let error = named(name).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{name}");
+        let said = error.to_string();
+        for part in [&format!("'openai::{model}'"), address, "OPENAI_BASE_URL", "OPENAI_API_KEY"] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn name_of_a_model_is_sent_whole_to_its_protocol() {
+    let tuned = "ft:gpt-4o-mini-2024-07-18:my-pro::AbC123";
+    for (name, path, model) in [
+        (tuned, "/v1/chat/completions", tuned),
+        ("openai::ft:gpt-4o-mini-2024-07-18:my-pro::AbC123", "/v1/chat/completions", tuned),
+        ("openai/ft:gpt-4o-mini-2024-07-18:my-pro::AbC123", "/v1/chat/completions", tuned),
+        ("openai::meta-llama/Llama-3.1-8B", "/v1/chat/completions", "meta-llama/Llama-3.1-8B"),
+        ("openai::mistral-medium", "/v1/chat/completions", "mistral-medium"),
+        ("gpt-4o-mini", "/v1/chat/completions", "gpt-4o-mini"),
+        ("gpt-5-mini", "/v1/responses", "gpt-5-mini"),
+        ("openai_resp::gpt-5-high", "/v1/responses", "gpt-5-high"),
+        ("claude-opus-4-5", "/v1/messages", "claude-opus-4-5"),
+    ] {
+        let server = ModelServer::always(ScriptedAnswer::json(200, &json!({}))).await;
+        let model_ = RemoteLlm::builder(name).endpoint(format!("{}/v1", server.url())).api_key("key").max_retries(0);
+        let _ = model_.build().unwrap().generate(LlmRequest::default()).next().await;
+        let asked = server.request();
+        assert_eq!((asked.path.as_str(), &asked.body["model"]), (path, &json!(model)), "{name}");
+        assert_eq!((asked.body.get("reasoning_effort"), asked.body.get("reasoning")), (None, None), "{name}");
     }
 }
 

@@ -127,7 +127,7 @@ async fn calls_and_their_answers_always_stand_together() {
         Content::new("user", vec![result("call_1", "approve", json!({"status": "approved"}))]),
         // This is an answer whose call is no longer in the conversation.
         Content::new("user", vec![result("call_0", "old", json!({"result": 1}))]),
-        // These are calls of a model that gives no ids; one of them has an id that is too long.
+        // These are calls of a model that gives no ids; one of them has an id that is too long for OpenAI itself.
         Content::new(
             "model",
             vec![
@@ -160,10 +160,10 @@ async fn calls_and_their_answers_always_stand_together() {
         {"role": "user", "content": "Any news?"},
         {"role": "user", "content": "`old` tool returned result: {\"result\":1}"},
         {"role": "assistant", "content": "",
-            "tool_calls": [told("call00001", "a"), told("call00002", "b"), told("call00003", "c")]},
+            "tool_calls": [told("call00001", "a"), told("call00002", "b"), told(&"x".repeat(41), "c")]},
         {"role": "tool", "tool_call_id": "call00001", "content": "{\"result\":\"of a\"}"},
         {"role": "tool", "tool_call_id": "call00002", "content": "{\"result\":\"of b\"}"},
-        {"role": "tool", "tool_call_id": "call00003", "content": "{\"result\":\"of c\"}"},
+        {"role": "tool", "tool_call_id": "x".repeat(41), "content": "{\"result\":\"of c\"}"},
         {"role": "assistant", "content": "Done."},
         {"role": "user", "content": go_on},
     ]);

@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::answers::{CollectedAnswer, Finish, PartialCall};
+use super::{CollectedAnswer, Finish, PartialCall};
 
 /// Reads a line of a stream or a whole answer, which have the same form.
-pub(in super::super) fn read(line: &Value, answer: &mut CollectedAnswer) {
+pub(in crate::chat) fn read(line: &Value, answer: &mut CollectedAnswer) {
     if let Some(error) = line.get("error") {
         return answer.fail(None, error.as_str());
     }
@@ -35,7 +35,7 @@ pub(in super::super) fn read(line: &Value, answer: &mut CollectedAnswer) {
 }
 
 /// Returns the counts in the form of ADK's `LiteLlm`.
-pub(in super::super) fn usage(usage: &Map<String, Value>) -> Option<Value> {
+pub(in crate::chat) fn usage(usage: &Map<String, Value>) -> Option<Value> {
     let count = |name: &str| usage.get(name).and_then(Value::as_i64);
     let answer = count("eval_count")?;
     // The count is absent if the whole prompt was in the cache.
