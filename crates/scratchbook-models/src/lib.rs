@@ -204,8 +204,8 @@ impl RemoteLlmBuilder {
         self
     }
 
-    /// Sets how often a call is retried if it was refused temporarily (408, 429, 500, 502, 503, 504, 529) or got no
-    /// response; twice by default. Pauses grow from one second up to a minute, unless the provider asks for a certain
+    /// Sets how often a call is retried if it was refused temporarily (408, 429, 500, 502, 503, 504, 529), got no
+    /// response, or failed in one of these ways before anything of its answer was shown; twice by default. Pauses grow from one second up to a minute, unless the provider asks for a certain
     /// pause. If the provider asks for more than a minute, the call is not retried.
     pub fn max_retries(mut self, retries: usize) -> Self {
         self.options.max_retries = Some(retries);

@@ -273,12 +273,16 @@ pub(super) enum Thoughts {
     Hidden,
 }
 
-/// Removes the texts of thoughts, except those before a call that have to be sent back with it.
+/// Removes the texts of thoughts, except those before a call that have to be sent back with it. What the provider has
+/// attached stays.
 fn hide_thoughts(parts: &mut Vec<Part>) {
     let calls = parts.iter().any(|part| part.function_call.is_some());
-    parts.retain(|part| {
-        let is_attached = part.thought_signature.is_some() || part.part_metadata.is_some();
-        part.thought != Some(true) || (is_attached && (calls || part.text.is_none()))
+    parts.retain_mut(|part| {
+        let is_attached = part.part_metadata.is_some() || (calls && part.thought_signature.is_some());
+        if part.thought == Some(true) && !calls {
+            part.text = None;
+        }
+        part.thought != Some(true) || is_attached
     });
 }
 
