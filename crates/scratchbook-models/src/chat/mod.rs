@@ -73,7 +73,7 @@ impl ProviderProfile {
         }
     }
 
-    /// Returns whether the thoughts before a call have to be sent back with it, whoever had them.
+    /// Returns whether the thoughts before a call have to be sent back with it, also those of another model.
     fn wants_thoughts(&self) -> bool {
         let these = ["deepseek-", "kimi-", "mimo-", "moonshot-"];
         self.wire == WireProtocol::Ollama || these.iter().any(|name| self.model.starts_with(name))

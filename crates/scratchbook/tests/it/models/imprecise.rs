@@ -156,7 +156,7 @@ async fn overload_before_anything_was_shown_is_tried_again() {
         let (_, last) = streamed(&patient(name, &server, path, 1), question("Hello!")).await;
         let last = last.unwrap();
         assert_eq!((last.error_code.as_deref(), server.requests().len()), (None, 2), "{name}");
-        // Without a retry left, the failure is told.
+        // Without a retry left, the failure is returned.
         let server = ModelServer::start([first, then]).await;
         let (_, last) = streamed(&model(name, &server, path), question("Hello!")).await;
         assert!(last.map_or(true, |last| last.error_code.is_some()), "{name}");
