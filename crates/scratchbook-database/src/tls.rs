@@ -118,8 +118,8 @@ pub fn describe(error: &rustls::Error) -> String {
              itself into the file that sslrootcert names, or give the server one with basicConstraints=CA:FALSE"
                 .to_owned()
         }
-        E::Other(_) => format!(
-            "the server's certificate cannot be read ({error}); if it is of version 1, name the authority that signed \
+        E::Other(why) => format!(
+            "the server's certificate cannot be checked ({why}); if it is of version 1, name the authority that signed \
              it with sslrootcert, or issue it again as version 3"
         ),
         error => format!("the server's certificate is not valid: {error}"),
