@@ -2,6 +2,7 @@
 //! MySQL](crate::mysql).
 
 mod answers;
+mod certificates;
 mod connect;
 mod feed;
 mod migrate;
