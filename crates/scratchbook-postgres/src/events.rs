@@ -75,7 +75,14 @@ impl Postgres {
             }
         }
         if !left.is_empty() {
-            let mut later = self.append_sorted(lease, &left, None, limit, end).await?.into_iter();
+            let later = match self.append_sorted(lease, &left, None, limit, end).await {
+                Err(failure) if left.len() == sorted.len() => return Err(failure),
+                // The first statement has committed the other events. If the whole batch were tried again, it would
+                // find them, and tell their callers that somebody else had stored them.
+                Err(failure) => left.iter().map(|_| Some(AppendRow::Left(failure.error.again()))).collect(),
+                Ok(later) => later,
+            };
+            let mut later = later.into_iter();
             rows.iter_mut().filter(|row| row.is_none()).for_each(|row| *row = later.next().flatten());
         }
         let mut answers: Vec<Option<AppendRow>> = batch.iter().map(|_| None).collect();
