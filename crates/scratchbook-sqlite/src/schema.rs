@@ -151,7 +151,7 @@ fn read_state(connection: &Connection, path: &Path) -> Fallible<SchemaState> {
     Ok(SchemaState::Version(connection.query_row(&version, [], |row| row.get(0))?))
 }
 
-/// Returns what marks the program that a database belongs to; 0 is none.
+/// Returns the mark of the program that a database belongs to; 0 if it has no mark.
 fn mark(connection: &Connection) -> Fallible<i32> {
     Ok(connection.pragma_query_value(None, "application_id", |row| row.get(0))?)
 }
