@@ -1,9 +1,9 @@
 //! Sessions, as ADK's clients create, read, change and delete them.
 
-use axum::Json;
 use axum::extract::Query;
 use axum::http::StatusCode;
 use axum::response::Response;
+use axum::{Extension, Json};
 use scratchbook::{AppendOptions, CreateSessionConfig, Error, ErrorKind, Event, GetSessionConfig, Result, SessionKey};
 use serde_json::{Map, Value, json};
 
@@ -12,6 +12,7 @@ use super::idempotency::{IdempotencyKey, PATCH, unfinished};
 use super::{AdkError, restore, session_json};
 use crate::access::{Caller, Right};
 use crate::app_state::AppState;
+use crate::limits::ReadAfterWrite;
 use crate::scope::{SessionScope, UserScope};
 
 /// The query parameter for the number of last events to return.
@@ -45,6 +46,11 @@ async fn written(app_state: &AppState, key: &SessionKey, caller: &Caller) -> Res
     if caller.may(Right::Read) {
         return session_json::written(app_state, caller, key).await;
     }
+    names(app_state, key, caller).await
+}
+
+/// Returns a session without its state and events.
+async fn names(app_state: &AppState, key: &SessionKey, caller: &Caller) -> Result<Option<Response>> {
     let names = GetSessionConfig::state_only().without_state();
     match app_state.store.sessions.get_session(key, &names).await? {
         Some(session) => session_json::at_hand(app_state, caller, session).await.map(Some),
@@ -143,6 +149,7 @@ fn check_options(options: &Map<String, Value>) -> Result<(), AdkError> {
 pub(super) async fn update(
     scope: SessionScope<AppState, AdkError>,
     key: Option<IdempotencyKey>,
+    Extension(read): Extension<ReadAfterWrite>,
     JsonBody(request): JsonBody<UpdateSessionRequest>,
 ) -> Result<Response, AdkError> {
     scope.caller.check_delta(&request.state_delta)?;
@@ -154,6 +161,13 @@ pub(super) async fn update(
     let appended = scope.app_state.store.sessions.append(&scope.key, event, AppendOptions::default()).await;
     appended.map_err(|error| unfinished(error, key.as_ref()))?;
     let unread = |error: Error| error.context("the change was stored, and reading the session failed").not_retryable();
+    // The change is stored, so a client that finds all places taken gets the names of the session, and no error.
+    let Ok(_place) = read.place().await else {
+        return names(&scope.app_state, &scope.key, &scope.caller)
+            .await
+            .map_err(unread)?
+            .ok_or_else(AdkError::no_session);
+    };
     written(&scope.app_state, &scope.key, &scope.caller).await.map_err(unread)?.ok_or_else(AdkError::no_session)
 }
 

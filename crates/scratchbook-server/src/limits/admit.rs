@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use axum::body::HttpBody;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use scratchbook::{Error, ErrorKind};
 use tokio::time::timeout;
 
 use super::ServerLimits;
-use super::lane::{Full, Lane};
+use super::lane::{Full, Lane, Permit};
 use super::time::begins_run;
 use super::weight::{RequestWeight, Sizes};
 use crate::access::{Account, Caller};
@@ -21,10 +21,11 @@ use crate::scope::user_of_path;
 use crate::sse;
 
 /// The permits that requests need before they are processed. Heavy requests have a few separate permits, so that light
-/// requests always find some.
+/// requests always find some. Writes may wait long for the store, so reads do not share their permits.
 #[derive(Debug)]
 pub(crate) struct Lanes {
-    light: Lane<Account>,
+    light_reads: Lane<Account>,
+    light_writes: Lane<Account>,
     heavy_reads: Lane<Account>,
     heavy_writes: Lane<Account>,
     sizes: Sizes,
@@ -34,18 +35,44 @@ impl Lanes {
     pub(crate) fn new(limits: &ServerLimits) -> Self {
         let lane = |permits: usize, share: usize| Lane::new(permits, share, limits.waiting_requests);
         Self {
-            light: lane(limits.requests, limits.requests / 8),
+            light_reads: lane(limits.requests, limits.requests / 8),
+            light_writes: lane(limits.requests, limits.requests / 8),
             heavy_reads: lane(limits.heavy_reads, limits.heavy_reads.div_ceil(2)),
             heavy_writes: lane(limits.heavy_writes, limits.heavy_writes.div_ceil(2)),
             sizes: Sizes::new(),
         }
     }
 
-    fn of(&self, weight: RequestWeight) -> &Lane<Account> {
+    fn of(&self, weight: RequestWeight, is_read: bool) -> &Lane<Account> {
         match weight {
-            RequestWeight::Light => &self.light,
-            RequestWeight::HeavyRead => &self.heavy_reads,
             RequestWeight::HeavyWrite => &self.heavy_writes,
+            RequestWeight::HeavyRead if is_read => &self.heavy_reads,
+            RequestWeight::Light if is_read => &self.light_reads,
+            // A write with a large answer takes its place for reading after its commit.
+            RequestWeight::Light | RequestWeight::HeavyRead => &self.light_writes,
+        }
+    }
+}
+
+/// The place in which a write reads its answer. The write takes it after its commit: it may wait long for the commit,
+/// and would keep others from reading meanwhile.
+#[derive(Clone, Debug)]
+pub(crate) struct ReadAfterWrite {
+    lanes: Arc<Lanes>,
+    account: Account,
+    weight: RequestWeight,
+}
+
+impl ReadAfterWrite {
+    /// Waits for the place. A read whose last answer was small needs none.
+    ///
+    /// # Errors
+    ///
+    /// `Full` if no more requests may wait.
+    pub(crate) async fn place(&self) -> Result<Option<Permit<Account>>, Full> {
+        match self.weight {
+            RequestWeight::HeavyRead => self.lanes.heavy_reads.acquire(&self.account).await.map(Some),
+            RequestWeight::Light | RequestWeight::HeavyWrite => Ok(None),
         }
     }
 }
@@ -65,7 +92,12 @@ pub(crate) async fn admit(
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let body_bytes = request.body().size_hint().lower();
     let weighed = lanes.sizes.weigh(request.method(), route, request.uri(), body_bytes);
-    let permit = match timeout(limits.answer_time, lanes.of(weighed.weight).acquire(&account)).await {
+    let is_read = [Method::GET, Method::HEAD].contains(request.method());
+    if !is_read {
+        let read = ReadAfterWrite { lanes: Arc::clone(&lanes), account: account.clone(), weight: weighed.weight };
+        request.extensions_mut().insert(read);
+    }
+    let permit = match timeout(limits.answer_time, lanes.of(weighed.weight, is_read).acquire(&account)).await {
         Ok(Ok(permit)) => permit,
         Ok(Err(full)) => return RefusedRequest::from(full_error(full)).retry_soon(),
         Err(_) => return RefusedRequest::from(late_error(limits.answer_time)).retry_soon(),

@@ -12,7 +12,7 @@ mod weight;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-pub(crate) use admit::{Lanes, admit};
+pub(crate) use admit::{Lanes, ReadAfterWrite, admit};
 pub(crate) use follow::{Download, follow_streams};
 pub use network::Network;
 pub use rate::RateLimit;
@@ -68,10 +68,10 @@ pub struct ServerLimits {
     /// for a request is closed. If no connection waits for a request, the new one waits a second for a place and is
     /// then answered with 503. Streams may take three quarters of all connections.
     pub connections: usize,
-    /// The maximum number of requests that are processed at a time: 128. Further requests wait, and callers take turns.
-    /// If there are several callers, each may have an eighth of these requests. A caller is a login together with the
-    /// user that it acts for. A request counts from the end of its body to the head of its answer; a run counts until
-    /// it begins.
+    /// The maximum number of reads that are processed at a time, and of writes beside them: 128 each. Further requests
+    /// wait, and callers take turns. If there are several callers, each may have an eighth of these requests. A caller
+    /// is a login together with the user that it acts for. A request counts from the end of its body to the head of its
+    /// answer; a run counts until it begins.
     pub requests: usize,
     /// The maximum number of requests that wait: 4,096, of which one caller may have a quarter. If the total is
     /// exceeded, requests are answered with 503; if the caller's quarter is exceeded, with 429.
@@ -171,7 +171,7 @@ setters! {
     with_stall_time(stall_time: Duration);
     /// Sets the maximum number of connections at a time.
     with_connections(connections: usize);
-    /// Sets the maximum number of requests that are processed at a time; at least 1.
+    /// Sets the maximum number of reads, and of writes beside them, that are processed at a time; at least 1.
     with_requests(requests: usize);
     /// Sets the maximum number of requests that wait.
     with_waiting_requests(waiting_requests: usize);

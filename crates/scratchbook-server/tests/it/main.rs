@@ -18,6 +18,7 @@ mod support;
 mod url_prefix;
 mod v1;
 mod vertex;
+mod waiting;
 
 use support::TestClient;
 
