@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use scratchbook::artifact::ArtifactService;
+use scratchbook::artifact::{ArtifactService, ListVersionsConfig};
 use scratchbook::content::Part;
 use scratchbook::{Result, SessionKey, json, plan};
 use serde_json::{Map, Value};
@@ -90,13 +90,22 @@ impl PyArtifacts {
         self.call(py, address, |artifacts, key| async move { CallAnswer::json(&artifacts.list_artifacts(&key).await?) })
     }
 
-    /// The metadata of the versions of a name, oldest first.
-    fn versions(&self, py: Python<'_>, address: AddressTuple, name: String) -> PyResult<Call> {
-        self.call(py, address, |artifacts, key| async move {
+    /// A page of the versions of a name from this one on, oldest first; empty after the last one.
+    fn versions(
+        &self,
+        py: Python<'_>,
+        address: AddressTuple,
+        name: String,
+        first: u64,
+        has_metadata: bool,
+    ) -> PyResult<Call> {
+        self.call(py, address, move |artifacts, key| async move {
             if plan::check_filename(&name).is_err() {
                 return CallAnswer::json(&[(); 0]);
             }
-            CallAnswer::json(&artifacts.list_artifact_versions(&key, &name).await?)
+            let config = ListVersionsConfig::default().with_from(first);
+            let config = if has_metadata { config } else { config.without_metadata() };
+            CallAnswer::json(&artifacts.list_artifact_versions(&key, &name, &config).await?)
         })
     }
 

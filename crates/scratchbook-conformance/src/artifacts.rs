@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::support::{TestApp, assert_refused};
+use scratchbook_core::artifact::ListVersionsConfig;
 use scratchbook_core::content::Part;
 use scratchbook_core::error::{ErrorKind, Result};
 use scratchbook_core::session::{CreateSessionConfig, SessionKey};
@@ -109,13 +110,13 @@ pub async fn versions_are_described(store: &Store) {
     let metadata = json!({"z": 1.0, "a": {"b": null}}).as_object().cloned().unwrap();
     save(store, &key, "f", Part::text("text")).await;
     store.artifacts.save_artifact(&key, "f", Part::bytes([1], "image/png"), metadata.clone()).await.unwrap();
-    let versions = store.artifacts.list_artifact_versions(&key, "f").await.unwrap();
+    let versions = store.artifacts.list_artifact_versions(&key, "f", &ListVersionsConfig::default()).await.unwrap();
     let described: Vec<_> = versions.iter().map(|v| (v.version, v.mime_type.as_deref(), &v.custom_metadata)).collect();
     assert_eq!(described, [(0, None, &Map::new()), (1, Some("image/png"), &metadata)]);
     assert!(
         versions.iter().all(|v| v.create_time > 1_600_000_000.0) && versions[0].create_time <= versions[1].create_time
     );
-    assert_eq!(store.artifacts.list_artifact_versions(&key, "none").await.unwrap(), []);
+    assert_eq!(store.artifacts.list_artifact_versions(&key, "none", &ListVersionsConfig::default()).await.unwrap(), []);
 }
 
 /// Deleting removes all versions of the name, does nothing if there are none, and touches no other name.
@@ -128,7 +129,10 @@ pub async fn a_deleted_artifact_is_gone(store: &Store) {
     for _ in 0..2 {
         store.artifacts.delete_artifact(&key, "f").await.expect("delete_artifact");
         assert_eq!(load(store, &key, "f").await, None);
-        assert_eq!(store.artifacts.list_artifact_versions(&key, "f").await.unwrap(), []);
+        assert_eq!(
+            store.artifacts.list_artifact_versions(&key, "f", &ListVersionsConfig::default()).await.unwrap(),
+            []
+        );
         assert_eq!(store.artifacts.list_artifacts(&key).await.unwrap(), ["g", "user:f"]);
     }
     assert_eq!(save(store, &key, "f", Part::text("again")).await, 0, "a name that is used again counts from 0");

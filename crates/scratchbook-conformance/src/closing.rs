@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, json};
 
 use super::support::{TestApp, assert_refused, delta, saying};
+use scratchbook_core::artifact::ListVersionsConfig;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::session::{
     Capabilities, ChangeQuery, CreateSessionConfig, FeedStart, ForkConfig, GetSessionConfig, ListSessionsConfig,
@@ -87,7 +88,10 @@ pub async fn a_closed_service_refuses_every_call(store: &Store) {
     closed.refused(artifacts.save_artifact(&key, "f", part, Map::new()).await, "save_artifact");
     closed.refused(artifacts.load_artifact(&key, "f", None).await, "load_artifact");
     closed.refused(artifacts.list_artifacts(&key).await, "list_artifacts");
-    closed.refused(artifacts.list_artifact_versions(&key, "f").await, "list_artifact_versions");
+    closed.refused(
+        artifacts.list_artifact_versions(&key, "f", &ListVersionsConfig::default()).await,
+        "list_artifact_versions",
+    );
     closed.refused(artifacts.delete_artifact(&key, "f").await, "delete_artifact");
 }
 

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::support::{TestApp, assert_refused, changing, removal, seqs};
+use scratchbook_core::artifact::ListVersionsConfig;
 use scratchbook_core::content::Part;
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::event::Event;
@@ -136,7 +137,15 @@ pub async fn artifacts_come_along_with_a_fork(store: &Store) {
     assert_eq!(load("notes.txt", None).await.unwrap(), Some(part("two")));
     assert_eq!(load("notes.txt", Some(0)).await.unwrap(), Some(part("one")));
     assert_eq!(load("user:mine.txt", None).await.unwrap(), Some(part("mine")));
-    assert_eq!(store.artifacts.list_artifact_versions(fork.key(), "user:mine.txt").await.unwrap().len(), 1);
+    assert_eq!(
+        store
+            .artifacts
+            .list_artifact_versions(fork.key(), "user:mine.txt", &ListVersionsConfig::default())
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
 }
 
 /// A fork of a session or event that does not exist, or to an id that is taken, is refused and creates nothing.

@@ -4,11 +4,15 @@ use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
 use super::support::{TestApp, assert_refused, changing, delta, removal, saying, seqs, state};
+use scratchbook_core::artifact::ListVersionsConfig;
 use scratchbook_core::content::Part;
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::limits::Limits;
-use scratchbook_core::session::{CreateSessionConfig, Session, SessionKey};
+use scratchbook_core::session::{
+    CreateSessionConfig, ForkConfig, GetSessionConfig, ListSessionsConfig, ListStateConfig, Session, SessionKey,
+    SessionServiceExt,
+};
 use scratchbook_core::state::StateDelta;
 use scratchbook_core::store::Store;
 
@@ -100,16 +104,82 @@ pub async fn an_artifact_may_have_16_mib(store: &Store) {
         store.artifacts.save_artifact(&key, name, part, metadata)
     };
     // {"text":"..."} and {}
-    let (large, more) = ("x".repeat(16 * MIB - 12), json!({"more": text(MIB)}).as_object().cloned().unwrap());
+    let (large, more) = ("x".repeat(16 * MIB - 12), json!({"more": text(50_000)}).as_object().cloned().unwrap());
     let words = &["artifact_bytes", "'large'", "16777217", "16777216"];
     assert_limited(save("large", Part::text(&large), Map::new()).await, words);
-    let beside = save("user:large", Part::text(&large[MIB..]), more).await;
+    let beside = save("user:large", Part::text(&large[40_000..]), more).await;
     assert_limited(beside, &["artifact_bytes", "'user:large'"]);
     let names = store.artifacts.list_artifacts(&key).await.unwrap();
     assert_eq!(names, [""; 0], "something of a refused artifact was kept");
     let data = Part::bytes(vec![7; 10_000_000], "x/y");
     assert_eq!(save("large", data.clone(), Map::new()).await.expect("save_artifact"), 0);
     assert!(store.artifacts.load_artifact(&key, "large", None).await.unwrap() == Some(data), "10 MB of data");
+}
+
+/// The MIME type and the custom metadata of a version may have 64 KiB together, beside a large artifact.
+pub async fn an_artifacts_metadata_may_have_64_kib(store: &Store) {
+    let test = TestApp::new(store);
+    let key = test.create("alice", json!({})).await.key().clone();
+    // {"k":"..."} has 6 bytes beside the text and its quotes.
+    let metadata = |bytes: usize| json!({"k": text(bytes - 6)}).as_object().cloned().unwrap();
+    let save = |part: Part, metadata| store.artifacts.save_artifact(&key, "f", part, metadata);
+    let large = Part::text("x".repeat(MIB));
+    assert_eq!(save(large.clone(), metadata(64 << 10)).await.expect("save_artifact"), 0);
+    for (part, bytes) in [(large, (64 << 10) + 1), (Part::bytes([1], "image/png"), (64 << 10) - 8)] {
+        let error = assert_refused(save(part, metadata(bytes)).await, ErrorKind::PayloadTooLarge, "metadata");
+        assert!(error.to_string().contains("65537") && error.to_string().contains("65536"), "{error}");
+    }
+    let versions = store.artifacts.list_artifact_versions(&key, "f", &ListVersionsConfig::default()).await.unwrap();
+    assert_eq!(versions.len(), 1, "something of a refused version was kept");
+    assert_eq!(versions[0].custom_metadata, metadata(64 << 10));
+}
+
+/// State of more than 32 MiB is written, and read by pages and by keys, but no call reads it whole.
+pub async fn state_is_read_whole_up_to_32_mib(store: &Store) {
+    let test = TestApp::new(store);
+    let session = test.create("alice", json!({"own": 1})).await;
+    let (sessions, key, user) = (&store.sessions, session.key(), session.key().user());
+    let put = async |n: usize| {
+        let delta = delta(json!({format!("k{n}"): text(4 * MIB)}));
+        sessions.put_state(&user, delta, "admin".into()).await.expect("put_state");
+    };
+    for n in 0..5 {
+        put(n).await;
+    }
+    test.set(key, json!({"own": 2})).await;
+    assert_eq!(test.get(key).await.state().len(), 6, "20 MiB are read whole");
+    for n in 5..8 {
+        put(n).await;
+    }
+    test.set(key, json!({"own": 3})).await;
+    let whole = GetSessionConfig::state_only();
+    let refused = [
+        sessions.get_session(key, &whole).await.map(drop),
+        sessions.get_session(key, &whole.with_page_bytes(MIB as u64)).await.map(drop),
+        sessions.get_state(&user).await.map(drop),
+        sessions.get_state_at(key, 2).await.map(drop),
+        sessions.fork_session(key, ForkConfig::default()).await.map(drop),
+        test.try_create("alice", CreateSessionConfig::default()).await.map(drop),
+        sessions.list_sessions(&test.app, &ListSessionsConfig::default().with_user_id("alice")).await.map(drop),
+        sessions.verify_session(key).await.map(drop),
+        sessions.verify_state(&user).await.map(drop),
+    ];
+    for (n, refused) in refused.into_iter().enumerate() {
+        let error = assert_refused(refused, ErrorKind::PayloadTooLarge, &format!("call {n}"));
+        assert!(!error.is_retryable() && error.to_string().contains("33554432"), "call {n}: {error}");
+    }
+    // Earlier state, other users, some keys and pages are read as before.
+    assert_eq!(sessions.get_state_at(key, 1).await.expect("get_state_at").len(), 6);
+    test.create("bob", json!({})).await;
+    let some = test.read(key, GetSessionConfig::default().with_state_keys(["own", "user:k7"])).await;
+    assert_eq!(some.state().len(), 2);
+    let page = sessions.list_state(&user, &ListStateConfig::default()).await.expect("list_state");
+    assert!(!page.values.is_empty() && page.next.is_some());
+    // What makes the state smaller is accepted, and then the state is read whole again.
+    for n in 0..3 {
+        sessions.put_state(&user, removal(&[&format!("k{n}")]), "admin".into()).await.expect("put_state");
+    }
+    assert_eq!(test.get(key).await.state().len(), 6);
 }
 
 /// A session may have 10,000 keys of its own; one more is refused, a write to an existing key is not.

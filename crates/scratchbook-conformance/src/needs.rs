@@ -47,6 +47,7 @@ const NEEDS: &[(Capability, &[Promises])] = &[
             ("scopes", &["keys_have_at_most_1024_bytes", "temp_keys_leave_no_trace"]),
             ("delete", &["a_deleted_session_is_gone_and_shared_state_stays"]),
             ("values", &["put_values_come_back"]),
+            ("limits", &["state_is_read_whole_up_to_32_mib"]),
             ("state", &[]),
             ("log", &[]),
             (

@@ -339,6 +339,8 @@ macro_rules! for_each_promise {
                 a_delta_may_have_8_mib
                 an_event_may_have_16_mib
                 an_artifact_may_have_16_mib
+                an_artifacts_metadata_may_have_64_kib
+                state_is_read_whole_up_to_32_mib
                 a_session_may_have_10000_keys
                 a_user_and_an_app_may_have_10000_keys
                 outcomes_of_operations_are_limited

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::support::{TestApp, assert_refused, changing, delta, seqs};
+use scratchbook_core::artifact::ListVersionsConfig;
 use scratchbook_core::content::Part;
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::session::{
@@ -236,7 +237,10 @@ pub async fn artifacts_expire_with_their_session(store: &Store) {
     save("user:mine.txt").await;
     test.sessions().set_expiry(&key, Some(PAST)).await.unwrap();
     assert_eq!(store.artifacts.load_artifact(&key, "a.txt", None).await.unwrap(), None);
-    assert_eq!(store.artifacts.list_artifact_versions(&key, "a.txt").await.unwrap().len(), 0);
+    assert_eq!(
+        store.artifacts.list_artifact_versions(&key, "a.txt", &ListVersionsConfig::default()).await.unwrap().len(),
+        0
+    );
     assert_eq!(store.artifacts.list_artifacts(&key).await.unwrap(), ["user:mine.txt"]);
     assert!(store.artifacts.load_artifact(&key, "user:mine.txt", None).await.unwrap().is_some());
     assert_eq!(save("a.txt").await, 0, "the first of whatever comes under that id");

@@ -4,14 +4,15 @@ use std::pin::Pin;
 
 pub use std::collections::BTreeMap;
 
-pub use crate::artifact::ArtifactVersion;
+pub use crate::artifact::{ArtifactVersion, ListVersionsConfig};
 pub use crate::content::Part;
 pub use crate::error::{KeyWriter, Result};
 pub use crate::event::Event;
 pub use crate::session::{
     AppendOptions, Capabilities, ChangeQuery, CommitNotices, Committed, CreateSessionConfig, EventHashes, Expiry,
     FeedPage, FeedStart, ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse,
-    ListStateConfig, Prune, PutStateOptions, Session, SessionKey, SessionUpdate, StateChange, StateOwner, StatePage,
+    ListStateConfig, Prune, PutStateOptions, Session, SessionKey, SessionUpdate, StateBytes, StateChange, StateOwner,
+    StatePage,
 };
 pub use crate::state::{StateDelta, StateMap};
 

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::failure::Idempotency;
-use super::{Backend, DatabaseSessionService};
-use scratchbook_core::artifact::{ArtifactService, ArtifactVersion};
+use super::{Backend, DatabaseSessionService, RowRoom};
+use scratchbook_core::artifact::{ArtifactService, ArtifactVersion, ListVersionsConfig};
 use scratchbook_core::content::Part;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::quota::reserve;
@@ -41,9 +41,18 @@ impl<D: Backend> ArtifactService for DatabaseSessionService<D> {
         self.read(|| self.backend.list_artifacts(session)).await
     }
 
-    async fn list_artifact_versions(&self, session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>> {
-        let address = ArtifactAddress::new(session, filename)?;
-        self.read(|| self.backend.list_artifact_versions(&address)).await
+    async fn list_artifact_versions(
+        &self,
+        session: &SessionKey,
+        filename: &str,
+        config: &ListVersionsConfig,
+    ) -> Result<Vec<ArtifactVersion>> {
+        let address = &ArtifactAddress::new(session, filename)?;
+        let read = |limit, room: RowRoom| async move {
+            let config = config.with_limit(limit);
+            self.backend.list_artifact_versions(address, &config, room.or_one(limit)).await
+        };
+        self.read_page(config.limit, config.page_bytes, read).await
     }
 
     async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()> {

@@ -10,7 +10,7 @@ use super::{
     AppendRow, Attempt, Checkpoint, CreationOutcome, DatabaseOptions, DatabaseUri, NewAppend, NewCreation, NewFork,
     Past, PastScopes, RowRoom, Unresolved,
 };
-use scratchbook_core::artifact::ArtifactVersion;
+use scratchbook_core::artifact::{ArtifactVersion, ListVersionsConfig};
 use scratchbook_core::content::Part;
 use scratchbook_core::error::{KeyWriter, Result};
 use scratchbook_core::event::Event;
@@ -24,7 +24,7 @@ use scratchbook_core::plan::update::PreparedUpdate;
 use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{
     CommitNotifier, CommitScope, EventHashes, FeedPage, FeedStart, InitialState, ListSessionsResponse, ListStateConfig,
-    Session, SessionKey, StateChange, StateOwner, StatePage,
+    Session, SessionKey, StateBytes, StateChange, StateOwner, StatePage,
 };
 
 /// A database: its statements, its connections, and the meaning of its errors.
@@ -254,6 +254,10 @@ pub trait States {
     /// Reads the state of a user or an app.
     async fn state(&self, owner: &StateOwner) -> Attempt<Map<String, Value>>;
 
+    /// Reads the size of the state of a user and its app, or of an app alone, and of a session of that user. What does
+    /// not exist has no bytes.
+    async fn state_bytes(&self, owner: &StateOwner, session_id: Option<&str>) -> Attempt<StateBytes>;
+
     /// Reads a page of the state of a user or an app.
     async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig, room: RowRoom) -> Attempt<StatePage>;
 
@@ -344,8 +348,13 @@ pub trait Artifacts {
     /// Lists the names of the artifacts that a session can see, in byte order.
     async fn list_artifacts(&self, key: &SessionKey) -> Attempt<Vec<String>>;
 
-    /// Lists the versions of an artifact, oldest first.
-    async fn list_artifact_versions(&self, address: &ArtifactAddress) -> Attempt<Vec<ArtifactVersion>>;
+    /// Lists a page of the versions of an artifact, oldest first.
+    async fn list_artifact_versions(
+        &self,
+        address: &ArtifactAddress,
+        config: &ListVersionsConfig,
+        room: RowRoom,
+    ) -> Attempt<Vec<ArtifactVersion>>;
 
     /// Removes all versions of an artifact.
     async fn delete_artifact(&self, address: &ArtifactAddress) -> Attempt<()>;

@@ -5,35 +5,40 @@ use std::future::Future;
 
 use super::failure::{Idempotency, retry};
 use super::{Attempt, Backend, CommitFate, DatabaseSessionService, Failure};
-use scratchbook_core::error::Result;
-use scratchbook_core::plan::room::{MOST_AT_ONCE, too_much};
+use scratchbook_core::error::{ErrorKind, Result};
+use scratchbook_core::plan::room::too_much;
+use scratchbook_core::session::{SessionService, StateBytes, StateOwner};
+
+/// The maximum size of a single item of a page.
+const ONE_ITEM: u64 = 64 << 20;
 
 /// How many bytes of rows a statement can return.
 #[derive(Clone, Copy, Debug)]
 pub struct RowRoom {
     /// The limit for the rows of a page's items.
     items: u64,
-    /// The limit for all rows.
-    all: u64,
+    /// The limit for all other rows, such as those of state that is read whole.
+    state: u64,
 }
 
 impl RowRoom {
-    /// No limit.
+    /// Any number of items, with a state that may be read whole.
     #[doc(hidden)]
-    pub const ANY: Self = Self { items: u64::MAX, all: u64::MAX };
+    pub const WHOLE: Self = Self { items: u64::MAX, state: StateBytes::MAX };
 
-    /// Returns the room for a page of this many items. A single item may be larger than a page, up to the limit for all
-    /// rows.
+    /// Returns the room for a page of this many items. A single item may be larger than a page.
     fn of(limit: usize, page_bytes: u64) -> Self {
-        match limit {
-            0 | 1 => Self { items: u64::MAX, all: MOST_AT_ONCE },
-            _ => Self { items: page_bytes, all: page_bytes.saturating_add(MOST_AT_ONCE) },
-        }
+        if limit > 1 { Self { items: page_bytes, ..Self::WHOLE } } else { Self { items: ONE_ITEM, ..Self::WHOLE } }
     }
 
     /// Removes the limit if only one item is requested: the limits of a commit restrict the size of a single item.
     pub(super) fn or_one(self, limit: usize) -> Self {
-        if limit > 1 { self } else { Self::ANY }
+        if limit > 1 { self } else { Self::WHOLE }
+    }
+
+    /// Limits the items to the size of state that is read whole, because they are state themselves.
+    pub(super) fn of_states(self) -> Self {
+        Self { items: self.items.min(StateBytes::MAX), ..self }
     }
 }
 
@@ -58,15 +63,13 @@ impl RowCount {
     /// `CommitFate::TooMuch` if the row does not fit: the remaining rows need not be read.
     #[doc(hidden)]
     pub fn take(&mut self, bytes: u64, is_of_item: bool) -> Attempt<()> {
-        let of_items = if is_of_item { bytes } else { 0 };
-        match (self.left.items.checked_sub(of_items), self.left.all.checked_sub(bytes)) {
-            (Some(items), Some(all)) => {
-                self.left = RowRoom { items, all };
-                self.rows += 1;
-                Ok(())
-            }
-            _ => Err(Failure { fate: CommitFate::TooMuch { rows: self.rows }, error: too_much() }),
-        }
+        let left = if is_of_item { &mut self.left.items } else { &mut self.left.state };
+        let Some(rest) = left.checked_sub(bytes) else {
+            return Err(Failure { fate: CommitFate::TooMuch { rows: self.rows }, error: too_much() });
+        };
+        *left = rest;
+        self.rows += 1;
+        Ok(())
     }
 }
 
@@ -90,5 +93,13 @@ impl<D: Backend> DatabaseSessionService<D> {
                 done => return done.map_err(|failure| failure.error),
             }
         }
+    }
+
+    /// Returns the result of a read of state. If it was too large, the error says which scope has how many bytes now.
+    pub(super) async fn sized<T>(&self, owner: &StateOwner, session_id: Option<&str>, read: Result<T>) -> Result<T> {
+        if read.as_ref().is_err_and(|error| error.kind() == ErrorKind::PayloadTooLarge) {
+            self.state_bytes(owner, session_id).await?.check()?;
+        }
+        read
     }
 }

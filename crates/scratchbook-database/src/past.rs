@@ -7,7 +7,7 @@ use super::{Backend, gate::GatePass};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::folded::{CHECKPOINT_EVENTS, Folded};
 use scratchbook_core::plan::sql::rows;
-use scratchbook_core::session::SessionKey;
+use scratchbook_core::session::{SessionKey, StateBytes};
 use scratchbook_core::state::{ScopeMap, StateMap};
 
 /// The scopes of the keys that are read.
@@ -25,12 +25,16 @@ pub struct Past {
     /// Distinguishes the session from a session that is created later under the same key.
     #[doc(hidden)]
     pub incarnation: String,
-    /// The last checkpoint up to the event, or the state from which the fold begins.
+    /// The last checkpoint up to the event, or the state from which the fold begins, and the events after it that were
+    /// read in order.
     #[doc(hidden)]
     pub base: Folded,
-    /// The events after `base`, in any order: their numbers and texts.
-    #[doc(hidden)]
-    pub events: Vec<(i64, String)>,
+    /// The events that were read before the event in front of them: their numbers and texts.
+    events: Vec<(u64, String)>,
+    /// How many events were read.
+    count: u64,
+    /// The folds at which checkpoints may be stored.
+    due: Vec<(u64, String)>,
     /// The user's keys at that time.
     #[doc(hidden)]
     pub user: ScopeMap,
@@ -53,42 +57,71 @@ pub struct Checkpoint {
 }
 
 impl Past {
-    /// Folds the session's keys up to the last event, which has the number `seq`. Passes the fold after each event to a
-    /// callback.
+    /// Begins a fold with a checkpoint or an initial state of the session that has this incarnation.
     #[doc(hidden)]
-    pub fn fold(
-        &mut self,
-        key: &SessionKey,
-        seq: u64,
-        mut each: impl FnMut(&mut Folded) -> Result<()>,
-    ) -> Result<Folded> {
-        let (mut folded, mut events) = (std::mem::take(&mut self.base), std::mem::take(&mut self.events));
+    #[must_use]
+    pub fn begin(incarnation: String, base: Folded) -> Self {
+        Self { incarnation, base, ..Self::default() }
+    }
+
+    /// Returns how many events were read.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Takes an event after the base. An event that comes in order is folded at once, and its text is not kept.
+    #[doc(hidden)]
+    pub fn take(&mut self, key: &SessionKey, number: i64, text: &str) -> Result<()> {
+        let number = rows::number(number, || format!("the number of an event of {key}"))?;
+        self.count += 1;
+        if number == self.base.seq + 1 {
+            return self.apply(key, number, text);
+        }
+        self.events.push((number, text.to_owned()));
+        Ok(())
+    }
+
+    fn apply(&mut self, key: &SessionKey, number: u64, text: &str) -> Result<()> {
+        self.base.apply(number, text, key)?;
+        if let Some(text) = self.base.take_checkpoint()? {
+            self.due.push((number, text));
+            // Copies of a large state take much memory, and the latest one saves most.
+            while self.due.len() > 1
+                && self.due.iter().map(|(_, text)| text.len() as u64).sum::<u64>() > StateBytes::MAX
+            {
+                self.due.remove(0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Folds the session's keys up to the last event, which has the number `seq`.
+    #[doc(hidden)]
+    pub fn fold(&mut self, key: &SessionKey, seq: u64) -> Result<Folded> {
+        let mut events = std::mem::take(&mut self.events);
         events.sort_unstable_by_key(|(number, _)| *number);
         for (number, text) in events {
-            let next = folded.seq + 1;
-            if u64::try_from(number).ok() != Some(next) {
-                return Err(rows::damaged(format!("the event {next} of {key}, which is not there, ")));
+            if number != self.base.seq + 1 {
+                break;
             }
-            folded.apply(next, &text, key)?;
-            each(&mut folded)?;
+            self.apply(key, number, &text)?;
         }
-        if folded.seq == seq {
-            return Ok(folded);
+        if self.base.seq == seq {
+            return Ok(std::mem::take(&mut self.base));
         }
-        Err(rows::damaged(format!("the event {} of {key}, which is not there, ", folded.seq + 1)))
+        Err(rows::damaged(format!("the event {} of {key}, which is not there, ", self.base.seq + 1)))
     }
 
     /// Returns the merged state after the event, and the folds that are due to be stored as checkpoints. There are no
     /// such folds if few events were folded.
     pub(super) fn into_state(mut self, key: &SessionKey, seq: u64) -> Result<(StateMap, Vec<Checkpoint>)> {
-        let is_long = self.events.len() as u64 > 2 * CHECKPOINT_EVENTS;
-        let mut due = Vec::new();
-        let incarnation = self.incarnation.clone();
-        let folded = self.fold(key, seq, |folded| {
-            let text = if is_long { folded.take_checkpoint()? } else { None };
-            due.extend(text.map(|text| Checkpoint { incarnation: incarnation.clone(), seq: folded.seq, text }));
-            Ok(())
-        })?;
+        let folded = self.fold(key, seq)?;
+        let is_long = self.count > 2 * CHECKPOINT_EVENTS;
+        let due = if is_long { std::mem::take(&mut self.due) } else { Vec::new() };
+        let named = |(seq, text)| Checkpoint { incarnation: self.incarnation.clone(), seq, text };
+        let due = due.into_iter().map(named).collect();
         Ok((StateMap::new(folded.into_scope(), self.user, self.app), due))
     }
 }
@@ -103,8 +136,9 @@ impl<D: Backend> AfterCommit<D> {
         self.aside(pass, async move {
             let past = after.backend.past(&key, seq, PastScopes::Own).await.map_err(|failure| failure.error);
             let checkpoint = past.and_then(|mut past| {
-                let text = past.fold(&key, seq, |_| Ok(()))?.take_checkpoint()?;
-                Ok(text.map(|text| Checkpoint { incarnation: past.incarnation, seq, text }))
+                past.fold(&key, seq)?;
+                let due = past.due.pop().filter(|(at, _)| *at == seq);
+                Ok(due.map(|(seq, text)| Checkpoint { incarnation: past.incarnation, seq, text }))
             });
             match checkpoint {
                 Ok(Some(checkpoint)) => after.keep(&key, &checkpoint).await,

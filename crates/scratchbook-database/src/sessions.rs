@@ -27,7 +27,8 @@ use scratchbook_core::session::{
     AppendOptions, Capabilities, ChangeQuery, CommitNotices, CommitScope, Committed, CreateSessionConfig, EventHashes,
     FeedPage, FeedStart, ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse,
     ListStateConfig, Outcome, PAGE_BYTES, Prune, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate,
-    StateChange, StateOwner, StatePage, check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
+    StateBytes, StateChange, StateOwner, StatePage, check_id, check_owner, micros_of_seconds, no_session,
+    seconds_of_micros,
 };
 use scratchbook_core::state::{StateDelta, StateMap};
 use scratchbook_core::store::{made_unread, taken};
@@ -59,7 +60,8 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
             CreationOutcome::Created(None) => {}
         }
         // The session exists from here on. If it is deleted at once, the session as it was created is returned.
-        let made = self.read(|| self.backend.session(&key, EventQuery::All, &StateQuery::All, RowRoom::ANY)).await;
+        let made = self.read(|| self.backend.session(&key, EventQuery::All, &StateQuery::All, RowRoom::WHOLE)).await;
+        let made = self.sized(&key.user(), Some(key.session_id()), made).await;
         Ok(made.map_err(|error| made_unread(error, &key))?.unwrap_or_else(|| {
             let session = Session::new(key, own).with_create_time(created).with_last_update_time(created);
             session.with_expire_time(expires).with_metadata(metadata)
@@ -68,11 +70,12 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
 
     async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
         let (events, state) = (EventQuery::new(config)?, StateQuery::new(&config.state)?);
-        let Some(bytes) = config.page_bytes else {
-            return self.read(|| self.backend.session(key, events, &state, RowRoom::ANY)).await;
-        };
         let read = |limit, room| self.backend.session(key, events.with_limit(limit), &state, room);
-        self.read_page(events.limit(), bytes, read).await
+        let session = match config.page_bytes {
+            None => self.read(|| self.backend.session(key, events, &state, RowRoom::WHOLE)).await,
+            Some(bytes) => self.read_page(events.limit(), bytes, read).await,
+        };
+        self.sized(&key.user(), Some(key.session_id()), session).await
     }
 
     async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<InitialState>> {
@@ -81,7 +84,8 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
 
     async fn get_state_at(&self, key: &SessionKey, seq: u64) -> Result<StateMap> {
         let pass = self.gate.enter()?;
-        let past = self.read(|| self.backend.past(key, seq, PastScopes::All)).await?;
+        let past = self.read(|| self.backend.past(key, seq, PastScopes::All)).await;
+        let past = self.sized(&key.user(), Some(key.session_id()), past).await?;
         let (state, due) = past.into_state(key, seq)?;
         self.after.keep_all(key, due, &pass);
         Ok(state)
@@ -93,6 +97,8 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
 
     async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session> {
         let forked = fork_key(key, &config, self.environment())?;
+        // The fork is read when it is made, and then it is too late to refuse it.
+        self.state_bytes(&key.user(), Some(key.session_id())).await?.check()?;
         let created = micros_of_seconds(self.environment().now());
         let new = NewFork { source: key.clone(), at: config.at, key: forked.clone(), created };
         let (args, scope) = ((new, self.environment().new_id()), CommitScope::session(&forked));
@@ -153,9 +159,9 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
         check_id("app name", app_name)?;
         let query = ListQuery::new(config)?;
-        let read = |limit, room| {
+        let read = |limit, room: RowRoom| {
             let query = query.clone().with_limit(limit);
-            async move { self.backend.list_sessions(app_name, &query, room).await }
+            async move { self.backend.list_sessions(app_name, &query, room.of_states()).await }
         };
         self.read_page(query.limit, query.bytes, read).await
     }
@@ -191,7 +197,12 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
     }
 
     async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
+        self.state_bytes(owner, None).await?.alone(owner).check()?;
         self.read(|| self.backend.state(owner)).await
+    }
+
+    async fn state_bytes(&self, owner: &StateOwner, session_id: Option<&str>) -> Result<StateBytes> {
+        self.read(|| self.backend.state_bytes(owner, session_id)).await
     }
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {

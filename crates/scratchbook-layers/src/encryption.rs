@@ -104,6 +104,7 @@ pub fn sealed_limits(mut limits: Limits) -> Limits {
     limits.delta_bytes = room(limits.delta_bytes);
     limits.event_bytes = room(limits.event_bytes);
     limits.artifact_bytes = room(limits.artifact_bytes);
+    limits.artifact_metadata_bytes = room(limits.artifact_metadata_bytes);
     limits
 }
 

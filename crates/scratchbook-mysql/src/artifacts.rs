@@ -4,14 +4,15 @@ use async_trait::async_trait;
 use mysql_async::Value;
 
 use super::MySql;
+use super::events::{number, sql_limit};
 use super::row::{RowCells, address};
-use scratchbook_core::artifact::ArtifactVersion;
+use scratchbook_core::artifact::{ArtifactVersion, ListVersionsConfig};
 use scratchbook_core::content::Part;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::sql::artifact_text::{ArtifactAddress, NewArtifact};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::SessionKey;
-use scratchbook_database::{Artifacts, Attempt, Idempotency};
+use scratchbook_database::{Artifacts, Attempt, Idempotency, RowRoom};
 
 /// The condition for the versions of one artifact.
 const OF_NAME: &str = "app_name = ? AND user_id = ? AND session_id = ? AND filename = ?";
@@ -79,12 +80,19 @@ impl Artifacts for MySql {
         Ok(names.collect::<Result<_>>()?)
     }
 
-    async fn list_artifact_versions(&self, address: &ArtifactAddress) -> Attempt<Vec<ArtifactVersion>> {
+    async fn list_artifact_versions(
+        &self,
+        address: &ArtifactAddress,
+        config: &ListVersionsConfig,
+        room: RowRoom,
+    ) -> Attempt<Vec<ArtifactVersion>> {
+        let metadata = if config.has_metadata { "custom_metadata" } else { "'{}'" };
         let sql = format!(
-            "SELECT version, mime_type, custom_metadata, create_time FROM `{{prefix}}artifacts`
-             WHERE {OF_NAME} AND {ALIVE} ORDER BY version"
+            "SELECT version, mime_type, {metadata}, create_time FROM `{{prefix}}artifacts`
+             WHERE {OF_NAME} AND {ALIVE} AND version >= ? ORDER BY version LIMIT ?"
         );
-        let rows = self.read(&sql, self.alive(address)).await?;
+        let values = [&self.alive(address)[..], &[number(config.from), sql_limit(config.limit)]].concat();
+        let rows = self.read_within(&sql, values, room, |_| true).await?;
         let version = |row| {
             let mut cells = RowCells::from(row);
             let version = cells.integer(0, || address.place("?"))?;

@@ -56,7 +56,7 @@ impl Feeds for MySql {
             FeedStart::Beginning => None,
             FeedStart::Now => {
                 self.number_all(app).await?;
-                let end = self.read_entries(owner, u64::MAX, 1, RowRoom::ANY).await?.end;
+                let end = self.read_entries(owner, u64::MAX, 1, RowRoom::WHOLE).await?.end;
                 self.watched(app, end);
                 return Ok(FeedPage::new(Vec::new(), feed.cursor(&FeedPlace::after(end).to_string())));
             }

@@ -69,7 +69,7 @@ impl Forks for MySql {
         self.count_bytes(&mut lease, &new.key).await?;
         lease.commit().await?;
         drop(lease);
-        self.session(&new.key, EventQuery::None, &StateQuery::All, RowRoom::ANY).await
+        self.session(&new.key, EventQuery::None, &StateQuery::All, RowRoom::WHOLE).await
     }
 }
 
@@ -197,7 +197,7 @@ impl MySql {
     /// Writes the session's keys with their values at an event.
     async fn write_keys(&self, lease: &mut Lease<'_>, new: &NewFork, at: u64, head: PastHead) -> Attempt<()> {
         let mut past = self.past_from(lease, &new.source, at, head, PastScopes::Own).await?;
-        let folded = past.fold(&new.source, at, |_| Ok(()))?;
+        let folded = past.fold(&new.source, at)?;
         let keys = folded.keys.iter().map(|(name, (seq, value))| Ok((name, seq, json::to_text(value, "a value")?)));
         let keys = keys.collect::<Result<Vec<_>>>()?;
         let sql = self.sql(
@@ -230,7 +230,7 @@ impl MySql {
         let known = row.map(|row| RowCells::from(row).text(0, || format!("the session {}", new.key))).transpose()?;
         match known {
             Some(known) if known == token => {
-                self.session(&new.key, EventQuery::None, &StateQuery::All, RowRoom::ANY).await
+                self.session(&new.key, EventQuery::None, &StateQuery::All, RowRoom::WHOLE).await
             }
             Some(_) => Ok(None),
             None => {

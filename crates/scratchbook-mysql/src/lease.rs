@@ -11,7 +11,7 @@ use tokio::time::timeout_at;
 
 use super::connection::{Connections, Idle};
 use super::error::{self, Stage, failure, leads_elsewhere, leaves_connection};
-use scratchbook_core::error::Error;
+use scratchbook_core::error::{Error, Result};
 use scratchbook_database::{Attempt, RowCount, RowRoom};
 
 /// A connection that is lent to one call. It returns to the pool if its state is known to be clean, and is closed
@@ -52,12 +52,31 @@ impl Lease<'_> {
         room: RowRoom,
         is_of_item: impl Fn(&Row) -> bool + Send + Sync,
     ) -> Attempt<Vec<Row>> {
+        let mut rows = Vec::new();
+        let keep = |row| {
+            rows.push(row);
+            Ok(())
+        };
+        self.for_each_within(sql, values, room, is_of_item, keep).await?;
+        Ok(rows)
+    }
+
+    /// Does the same as [`rows_within`](Self::rows_within), and handles each row while the server still sends others. If
+    /// a row cannot be handled, the remaining rows are not read either.
+    pub(super) async fn for_each_within(
+        &mut self,
+        sql: &str,
+        values: Vec<Value>,
+        room: RowRoom,
+        is_of_item: impl Fn(&Row) -> bool + Send + Sync,
+        each: impl FnMut(Row) -> Result<()> + Send,
+    ) -> Attempt<()> {
         let mut held = self.hold()?;
-        let work = execute_within(&mut held.connection, sql, values, RowCount::new(room), is_of_item);
+        let work = execute_within(&mut held.connection, sql, values, RowCount::new(room), is_of_item, each);
         match timeout_at(self.end.into(), work).await {
             // Dropping `held` closes the connection, because the remaining rows are still being sent.
-            Ok(Ok(Err(full))) => Err(full),
-            Ok(Ok(Ok(rows))) => self.settle(sql, held, Ok(Ok(rows))),
+            Ok(Ok(Err(refused))) => Err(refused),
+            Ok(Ok(Ok(()))) => self.settle(sql, held, Ok(Ok(()))),
             Ok(Err(error)) => self.settle(sql, held, Ok(Err(error))),
             Err(late) => self.settle(sql, held, Err(late)),
         }
@@ -180,18 +199,18 @@ async fn execute_within(
     values: Vec<Value>,
     mut count: RowCount,
     is_of_item: impl Fn(&Row) -> bool,
-) -> mysql_async::Result<Attempt<Vec<Row>>> {
+    mut each: impl FnMut(Row) -> Result<()>,
+) -> mysql_async::Result<Attempt<()>> {
     let connection = connection.as_mut().ok_or(DriverError::ConnectionClosed).map_err(mysql_async::Error::Driver)?;
     let mut result = connection.exec_iter(sql, values).await?;
-    let mut rows = Vec::new();
     while let Some(row) = result.next().await? {
-        if let Err(full) = count.take(bytes_of(&row), is_of_item(&row)) {
-            return Ok(Err(full));
+        let fits = count.take(bytes_of(&row), is_of_item(&row));
+        if let Err(refused) = fits.and_then(|()| Ok(each(row)?)) {
+            return Ok(Err(refused));
         }
-        rows.push(row);
     }
     result.drop_result().await?;
-    Ok(Ok(rows))
+    Ok(Ok(()))
 }
 
 /// Returns the size of a row's texts in bytes.

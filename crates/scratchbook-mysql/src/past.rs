@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use mysql_async::Value;
+use mysql_async::{Row, Value};
 use serde_json::Map;
 
 use super::MySql;
@@ -14,10 +14,11 @@ use super::row::{RowCells, address};
 use scratchbook_core::error::{Error, ErrorKind, KeyWriter, Result};
 use scratchbook_core::plan::folded::Folded;
 use scratchbook_core::plan::fork::{check_event_number, log_pruned};
+use scratchbook_core::plan::room::too_much;
 use scratchbook_core::plan::sql::rows;
-use scratchbook_core::session::{InitialState, SessionKey, no_session};
+use scratchbook_core::session::{InitialState, SessionKey, StateBytes, no_session};
 use scratchbook_core::state::{Scope, ScopeMap};
-use scratchbook_database::{Attempt, Checkpoint, CommitFate, Failure, History, Idempotency, Past, PastScopes};
+use scratchbook_database::{Attempt, Checkpoint, CommitFate, Failure, History, Idempotency, Past, PastScopes, RowRoom};
 
 /// The kinds of rows of the first statement.
 const SESSION: i64 = 0;
@@ -225,34 +226,38 @@ impl MySql {
             add_shared(&mut sql, &mut values, &[app, user], head.user_position);
             add_shared(&mut sql, &mut values, &[app], head.app_position);
         }
-        let (mut token, mut events) = (None, Vec::new());
-        let (mut users, mut apps) = (ScopeMap::new(), ScopeMap::new());
+        let begin = head.folded.seq;
+        let mut token = None;
+        let mut past = Past::begin(head.token, head.folded);
         let (mut later_of_user, mut later_of_app) = (Vec::new(), Vec::new());
         let place = || format!("the past of {key}");
-        for row in lease.rows(&self.sql(&sql), values).await? {
+        let is_event = |row: &Row| row.get(0) == Some(EVENT);
+        let take = |row| {
             let mut cells = RowCells::from(row);
             let (part, at) = (cells.integer(0, place)?, cells.integer(3, place)?);
             match part {
                 0 => token = cells.optional_text(2, place)?,
-                1 => events.push((at, cells.text(2, || format!("the event {at} of {key}"))?)),
-                USERS => insert(&mut users, Scope::User, &[app, user], cells)?,
-                APPS => insert(&mut apps, Scope::App, &[app], cells)?,
+                EVENT => past.take(key, at, &cells.text(2, || format!("the event {at} of {key}"))?)?,
+                USERS => insert(&mut past.user, Scope::User, &[app, user], cells)?,
+                APPS => insert(&mut past.app, Scope::App, &[app], cells)?,
                 LATER_OF_USER => later_of_user.push(cells.text(1, place)?),
                 _ => later_of_app.push(cells.text(1, place)?),
             }
-        }
+            Ok(())
+        };
+        lease.for_each_within(&self.sql(&sql), values, RowRoom::WHOLE, is_event, take).await?;
         let of_user = (&[app, user][..], head.user_position, later_of_user.as_slice());
         let of_app = (&[app][..], head.app_position, later_of_app.as_slice());
-        for ((owner, position, names), state) in [(of_user, &mut users), (of_app, &mut apps)] {
+        for ((owner, position, names), state) in [(of_user, &mut past.user), (of_app, &mut past.app)] {
             if !self.read_earlier(lease, owner, position, names, state).await? {
                 return Err(log_pruned(key, seq).into());
             }
         }
-        if token.as_ref() != Some(&head.token) || events.len() as u64 != seq.saturating_sub(head.folded.seq) {
+        if token.as_ref() != Some(&past.incarnation) || past.count() != seq.saturating_sub(begin) {
             let what = format!("{key} was pruned or deleted while it was read");
             return Err(Failure { fate: CommitFate::RolledBack, error: Error::new(ErrorKind::Unavailable, what) });
         }
-        Ok(Past { incarnation: head.token, base: head.folded, events, user: users, app: apps })
+        Ok(past)
     }
 
     /// Reads the values at a position of keys that were written again later. Returns `false` if the log does not reach
@@ -271,6 +276,7 @@ impl MySql {
         };
         let of_log = [owner[0], scope.as_str(), owner.get(1).copied().unwrap_or_default()].map(Value::from);
         let mut rest = names;
+        let mut left = StateBytes::MAX;
         while !rest.is_empty() {
             let (now, later) = rest.split_at(rest.len().min(AT_ONCE));
             // The last name is repeated up to `AT_ONCE` names, to keep the number of prepared statements small.
@@ -297,6 +303,7 @@ impl MySql {
                 }
                 let name = cells.text(1, place)?;
                 if let Some(text) = cells.optional_text(2, place)? {
+                    left = left.checked_sub(text.len() as u64).ok_or_else(too_much)?;
                     rows::insert(state, scope, owner, &name, &text)?;
                 }
             }
@@ -318,6 +325,7 @@ fn writer(cells: &mut RowCells, place: impl Fn() -> String + Copy) -> Result<Key
     Ok(writer)
 }
 
+const EVENT: i64 = 1;
 const USERS: i64 = 2;
 const APPS: i64 = 3;
 const LATER_OF_USER: i64 = 4;

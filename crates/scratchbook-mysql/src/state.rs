@@ -15,7 +15,7 @@ use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::query::StateQuery;
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::{TextChange, prefix_end};
-use scratchbook_core::session::{ListStateConfig, StateOwner, StatePage};
+use scratchbook_core::session::{ListStateConfig, StateBytes, StateOwner, StatePage};
 use scratchbook_core::state::{Scope, ScopeMap};
 use scratchbook_database::{Attempt, Idempotency, RowRoom, States};
 
@@ -35,6 +35,29 @@ impl States for MySql {
             insert(&mut state, scope, &address, RowCells::from(row))?;
         }
         Ok(state.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect())
+    }
+
+    async fn state_bytes(&self, owner: &StateOwner, session_id: Option<&str>) -> Attempt<StateBytes> {
+        let (app, user, session) =
+            (owner.app_name(), owner.user_id().unwrap_or_default(), session_id.unwrap_or_default());
+        let sum_of = |table: &str, of: &str| {
+            format!(
+                "(SELECT CAST(COALESCE(SUM(LENGTH(`key`) + LENGTH(value)), 0) AS SIGNED) FROM `{{prefix}}{table}`
+                 FORCE INDEX (PRIMARY) WHERE {of} AND value IS NOT NULL)"
+            )
+        };
+        let sql = format!(
+            "SELECT {}, {}, {}",
+            sum_of("session_states", "app_name = ? AND user_id = ? AND session_id = ?"),
+            sum_of("user_states", "app_name = ? AND user_id = ?"),
+            sum_of("app_states", "app_name = ?"),
+        );
+        // No user and no session has an empty id.
+        let row = self.read(&sql, [app, user, session, app, user, app].map(Value::from).to_vec()).await?;
+        let place = || format!("the size of the state of {app}/{user}");
+        let cells = RowCells::from(row.into_iter().next().ok_or_else(|| rows::damaged(place()))?);
+        let read = |column| -> Result<u64> { rows::number(cells.integer(column, place)?, place) };
+        Ok(StateBytes { session: read(0)?, user: read(1)?, app: read(2)? })
     }
 
     async fn put_state(

@@ -6,13 +6,13 @@ use tokio_postgres::types::ToSql;
 use super::Postgres;
 use super::lease::BoundStatement;
 use super::locks::{lock_number, param};
-use super::read::column;
-use scratchbook_core::artifact::ArtifactVersion;
+use super::read::{column, sql_limit};
+use scratchbook_core::artifact::{ArtifactVersion, ListVersionsConfig};
 use scratchbook_core::content::Part;
 use scratchbook_core::plan::sql::artifact_text::{ArtifactAddress, NewArtifact};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::{RemovalKind, SessionKey};
-use scratchbook_database::{Artifacts, Attempt};
+use scratchbook_database::{Artifacts, Attempt, RowRoom};
 
 #[async_trait]
 impl Artifacts for Postgres {
@@ -64,10 +64,19 @@ impl Artifacts for Postgres {
         Ok(names)
     }
 
-    async fn list_artifact_versions(&self, address: &ArtifactAddress) -> Attempt<Vec<ArtifactVersion>> {
+    async fn list_artifact_versions(
+        &self,
+        address: &ArtifactAddress,
+        config: &ListVersionsConfig,
+        room: RowRoom,
+    ) -> Attempt<Vec<ArtifactVersion>> {
         let [app, user, session, filename] = address.columns();
-        let params: [&(dyn ToSql + Sync); 5] = [&app, &user, &session, &filename, &self.now()];
-        let rows = self.read(&self.statements.artifact.versions, &params).await?;
+        let now = self.now();
+        let from = i64::try_from(config.from).unwrap_or(i64::MAX);
+        let limit = sql_limit(config.limit);
+        let params: [&(dyn ToSql + Sync); 8] =
+            [&app, &user, &session, &filename, &now, &from, &limit, &config.has_metadata];
+        let rows = self.read_within(&self.statements.artifact.versions, &params, room, |_| true).await?;
         let mut versions = Vec::with_capacity(rows.len());
         for row in &rows {
             let version: i64 = column(row, 0, || address.place("?"))?;

@@ -43,7 +43,7 @@ impl Forks for Postgres {
         }
         // The values of keys that were written after the event are computed by a fold; all other keys are unchanged.
         let mut past = self.read_past_on(&lease, key, at, PastScopes::Own).await?;
-        let folded = if at < last { Some(FoldColumns::new(&past.fold(key, at, |_| Ok(()))?)?) } else { None };
+        let folded = if at < last { Some(FoldColumns::new(&past.fold(key, at)?)?) } else { None };
         let seq = i64::try_from(at).unwrap_or(i64::MAX);
         let times = lease.query(&statements.time, &[&app, &user, &source, &seq]).await?;
         let time: Option<f64> = times.first().map(|row| column(row, 0, of)).transpose()?;
@@ -74,7 +74,7 @@ impl Forks for Postgres {
             lease.query(&statements.keys, &[&app, &user, &id, names, values, seqs]).await?;
         }
         lease.query(&statements.count, &[&app, &user, &id, &i64::MAX]).await?;
-        let session = self.read_session_on(&lease, fork, EventQuery::None, &StateQuery::All, RowRoom::ANY).await?;
+        let session = self.read_session_on(&lease, fork, EventQuery::None, &StateQuery::All, RowRoom::WHOLE).await?;
         lease.commit().await?;
         Ok(Some(made(session, fork)?))
     }
@@ -90,7 +90,7 @@ impl Postgres {
         if !self.created_before(&lease, fork, IdScope::User, token).await? {
             return Ok(None);
         }
-        let session = self.read_session_on(&lease, fork, EventQuery::None, &StateQuery::All, RowRoom::ANY).await?;
+        let session = self.read_session_on(&lease, fork, EventQuery::None, &StateQuery::All, RowRoom::WHOLE).await?;
         Ok(Some(made(session, fork)?))
     }
 }

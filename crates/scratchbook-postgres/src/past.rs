@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use serde_json::Map;
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::Postgres;
 use super::lease::Lease;
@@ -15,7 +16,7 @@ use scratchbook_core::plan::fork::{check_event_number, log_pruned};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::session::{InitialState, SessionKey, no_session};
 use scratchbook_core::state::{Scope, ScopeMap};
-pub(crate) use scratchbook_database::{Attempt, Checkpoint, History, Past, PastScopes};
+pub(crate) use scratchbook_database::{Attempt, Checkpoint, History, Past, PastScopes, RowRoom};
 
 #[async_trait]
 impl History for Postgres {
@@ -72,59 +73,94 @@ impl Postgres {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
         let (at, now) = (i64::try_from(seq).unwrap_or(i64::MAX), self.now());
         let (shared, unlimited) = (scopes == PastScopes::All, i64::MAX);
-        let rows =
-            lease.query(&self.statements.past.read, &[&app, &user, &session, &at, &now, &shared, &unlimited]).await?;
-        Ok(past(key, seq, &rows)?)
+        let params: [&(dyn ToSql + Sync); 7] = [&app, &user, &session, &at, &now, &shared, &unlimited];
+        let is_event = |row: &Row| row.try_get(0).is_ok_and(|kind: &str| kind == "event");
+        let mut rows = PastRows::new(key);
+        lease
+            .for_each_within(&self.statements.past.read, &params, RowRoom::WHOLE, is_event, |row| rows.take(&row))
+            .await?;
+        Ok(rows.past(seq)?)
     }
 }
 
-fn past(key: &SessionKey, seq: u64, rows: &[Row]) -> Result<Past> {
-    let (app, user) = (key.app_name(), key.user_id());
-    let of = || format!("a row of the past of {key}");
-    let mut past = Past::default();
-    let (mut place, mut base, mut is_pruned) = (None, None, false);
-    for row in rows {
+/// A session's past, which is assembled from the rows of its statement. Its events come in order, after the rows with
+/// the state from which the fold begins.
+struct PastRows<'a> {
+    key: &'a SessionKey,
+    past: Past,
+    /// The numbers of the last event and of the last pruned one.
+    place: Option<(u64, u64)>,
+    /// The text of the initial state, until the fold begins with it or with a checkpoint.
+    initial: Option<String>,
+    is_begun: bool,
+    is_pruned: bool,
+}
+
+impl<'a> PastRows<'a> {
+    fn new(key: &'a SessionKey) -> Self {
+        Self { key, past: Past::default(), place: None, initial: None, is_begun: false, is_pruned: false }
+    }
+
+    fn take(&mut self, row: &Row) -> Result<()> {
+        let key = self.key;
+        let (app, user) = (key.app_name(), key.user_id());
+        let of = || format!("a row of the past of {key}");
         let kind: &str = column(row, 0, of)?;
         let (values, scope, owner): (&mut ScopeMap, _, &[&str]) = match kind {
             "place" => {
-                place = Some((rows::number(column(row, 1, of)?, of)?, rows::number(column(row, 2, of)?, of)?));
-                past.incarnation = column(row, 3, of)?;
-                base = base.or(column(row, 4, of)?);
-                continue;
+                self.place = Some((rows::number(column(row, 1, of)?, of)?, rows::number(column(row, 2, of)?, of)?));
+                self.past.incarnation = column(row, 3, of)?;
+                self.initial = column(row, 4, of)?;
+                return Ok(());
             }
             "pruned" => {
-                is_pruned = true;
-                continue;
+                self.is_pruned = true;
+                return Ok(());
             }
             "checkpoint" => {
                 let kept = rows::number(column(row, 1, of)?, of)?;
-                past.base = Folded::from_checkpoint(kept, column(row, 4, of)?, key)?;
-                continue;
+                self.past.base = Folded::from_checkpoint(kept, column(row, 4, of)?, key)?;
+                self.is_begun = true;
+                return Ok(());
             }
             "event" => {
-                past.events.push((column(row, 1, of)?, column(row, 4, of)?));
-                continue;
+                self.begin()?;
+                return self.past.take(key, column(row, 1, of)?, column(row, 4, of)?);
             }
-            "user" => (&mut past.user, Scope::User, &[app, user]),
-            _ => (&mut past.app, Scope::App, &[app]),
+            "user" => (&mut self.past.user, Scope::User, &[app, user]),
+            _ => (&mut self.past.app, Scope::App, &[app]),
         };
         // A key that did not exist at that time has no value.
         if let Some(text) = column::<Option<&str>>(row, 4, of)? {
             rows::insert(values, scope, owner, column(row, 3, of)?, text)?;
         }
+        Ok(())
     }
-    let (last, first) = place.ok_or_else(|| no_session(key))?;
-    check_event_number(key, seq, first, last)?;
-    if is_pruned {
-        return Err(log_pruned(key, seq));
+
+    /// Begins the fold with the initial state, unless it has begun with a checkpoint.
+    fn begin(&mut self) -> Result<()> {
+        if self.is_begun {
+            return Ok(());
+        }
+        self.is_begun = true;
+        let first = self.place.map_or(0, |(_, first)| first);
+        let state = match self.initial.take() {
+            Some(text) => rows::json(&text, || format!("the initial state of {}", self.key))?,
+            None => Map::new(),
+        };
+        self.past.base = Folded::begin(InitialState::new(first, state));
+        Ok(())
     }
-    if past.base.seq == 0 {
-        let base: Option<&str> = base;
-        let state =
-            base.map_or_else(|| Ok(Map::new()), |text| rows::json(text, || format!("the initial state of {key}")));
-        past.base = Folded::begin(InitialState::new(first, state?));
+
+    fn past(mut self, seq: u64) -> Result<Past> {
+        let (last, first) = self.place.ok_or_else(|| no_session(self.key))?;
+        check_event_number(self.key, seq, first, last)?;
+        if self.is_pruned {
+            return Err(log_pruned(self.key, seq));
+        }
+        self.begin()?;
+        Ok(self.past)
     }
-    Ok(past)
 }
 
 /// Reads a key and its writer; `None` for the row that says that the session exists.

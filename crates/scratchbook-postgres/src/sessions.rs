@@ -28,7 +28,7 @@ impl Sessions for Postgres {
         let statements = self.statements.list.of(query.user_id.as_deref(), query.order);
         let picks = !query.filter.is_empty();
         let lease = self.connections.lease_to_read().await?;
-        let (statement, found) = if picks { (&statements.scan, RowRoom::ANY) } else { (&statements.page, room) };
+        let (statement, found) = if picks { (&statements.scan, RowRoom::WHOLE) } else { (&statements.page, room) };
         // In a list of one user, every page has that user's state, like the app's state.
         let kinds: &[&str] = if query.user_id.is_some() { &["session"] } else { &["session", "user"] };
         let is_of_item = |row: &Row| row.try_get(0).is_ok_and(|kind: &str| kinds.contains(&kind));

@@ -14,8 +14,9 @@ use super::{Postgres, error};
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::sql::rows;
+use scratchbook_core::plan::sql::rows::damaged;
 use scratchbook_core::plan::sql::text::{TextChange, prefix_end};
-use scratchbook_core::session::{ListStateConfig, StateOwner, StatePage};
+use scratchbook_core::session::{ListStateConfig, StateBytes, StateOwner, StatePage};
 use scratchbook_core::state::MAX_KEY_BYTES;
 pub(crate) use scratchbook_database::{Attempt, RowRoom, States};
 
@@ -28,6 +29,16 @@ impl States for Postgres {
             StateOwner::App { .. } => self.read(&self.statements.app_state, &[&app]).await?,
         };
         Ok(values(of, &rows)?)
+    }
+
+    async fn state_bytes(&self, of: &StateOwner, session_id: Option<&str>) -> Attempt<StateBytes> {
+        let [app, user, _] = owner(of);
+        // No user and no session has an empty id.
+        let rows = self.read(&self.statements.usage.of_state, &[&app, &user, &session_id.unwrap_or_default()]).await?;
+        let place = || format!("the size of the state of {app}/{user}");
+        let row = rows.first().ok_or_else(|| damaged(place()))?;
+        let read = |index| rows::number(column(row, index, place)?, place);
+        Ok(StateBytes { session: read(0)?, user: read(1)?, app: read(2)? })
     }
 
     async fn put_state(

@@ -493,14 +493,15 @@ statements! {
             &[TEXT, TEXT, TEXT, NUMBER],
         ),
         versions: Statement = fill.statement(
-            "SELECT version, mime_type, custom_metadata, create_time FROM {schema}.artifacts
-             WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND filename = $4
+            "SELECT version, mime_type, CASE WHEN $8 THEN custom_metadata ELSE '{}' END, create_time
+             FROM {schema}.artifacts
+             WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND filename = $4 AND version >= $6
                  AND coalesce((
                      SELECT s.expire_time FROM {schema}.sessions AS s
                      WHERE s.app_name = $1 AND s.user_id = $2 AND s.id >= $3 AND s.id <= $3 ORDER BY s.id LIMIT 1
                  ) > $5, true)
-             ORDER BY version",
-            &[TEXT, TEXT, TEXT, TEXT, NUMBER],
+             ORDER BY version LIMIT $7",
+            &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER, NUMBER, FLAG],
         ),
         delete: Statement = fill.statement(
             "DELETE FROM {schema}.artifacts

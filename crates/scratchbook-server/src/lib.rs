@@ -70,6 +70,7 @@ mod scope;
 mod server;
 mod spans;
 mod sse;
+mod state_memory;
 mod store_probe;
 mod surface;
 mod url_prefix;

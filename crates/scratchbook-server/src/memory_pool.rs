@@ -1,6 +1,7 @@
 //! A part of the server's memory that all callers share.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -12,17 +13,17 @@ const SWEEP_FROM: usize = 1_024;
 
 /// An amount of memory, in KiB. One account gets at most half of it, so that some is left for others.
 #[derive(Debug)]
-pub(crate) struct MemoryPool {
+pub(crate) struct MemoryPool<K = Account> {
     all: Arc<Semaphore>,
     size: u32,
-    halves: Mutex<HashMap<Account, Weak<Semaphore>>>,
+    halves: Mutex<HashMap<K, Weak<Semaphore>>>,
 }
 
 /// Memory that was taken from a pool. It is returned when this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct TakenMemory(Vec<OwnedSemaphorePermit>);
 
-impl MemoryPool {
+impl<K: Eq + Hash + Clone> MemoryPool<K> {
     pub(crate) fn new(bytes: usize) -> Self {
         let size = u32::try_from(bytes >> 10).unwrap_or(u32::MAX).max(2);
         // A semaphore cannot have `usize::MAX` permits.
@@ -32,7 +33,7 @@ impl MemoryPool {
 
     /// Waits until this many bytes are free, and takes them. If more than the whole pool is needed, the whole pool is
     /// taken. Without an account, the limit of a half does not apply.
-    pub(crate) async fn take(&self, account: Option<&Account>, bytes: u64) -> TakenMemory {
+    pub(crate) async fn take(&self, account: Option<&K>, bytes: u64) -> TakenMemory {
         let wanted = kib(bytes);
         let mut taken = Vec::with_capacity(2);
         if let Some(account) = account {
@@ -44,7 +45,7 @@ impl MemoryPool {
     }
 
     /// Does the same as [`take`](Self::take), but returns `None` instead of waiting.
-    pub(crate) fn try_take(&self, account: Option<&Account>, bytes: u64) -> Option<TakenMemory> {
+    pub(crate) fn try_take(&self, account: Option<&K>, bytes: u64) -> Option<TakenMemory> {
         let wanted = kib(bytes);
         let mut taken = Vec::with_capacity(2);
         if let Some(account) = account {
@@ -55,7 +56,7 @@ impl MemoryPool {
         Some(TakenMemory(taken))
     }
 
-    fn half(&self, account: &Account) -> Arc<Semaphore> {
+    fn half(&self, account: &K) -> Arc<Semaphore> {
         let mut halves = self.halves.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(half) = halves.get(account).and_then(Weak::upgrade) {
             return half;

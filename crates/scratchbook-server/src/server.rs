@@ -32,6 +32,7 @@ use crate::listen::{self, Closing, ListenState, Tls};
 use crate::operations::{Metrics, Readiness};
 use crate::runs::Runs;
 use crate::spans::{ForgetsSpans, Spans};
+use crate::state_memory::WithStateMemory;
 use crate::store_probe::StoreProbe;
 use crate::surface::{INSPECTOR, Surface};
 use crate::url_prefix::UrlPrefix;
@@ -249,6 +250,7 @@ impl ServerBuilder {
         let activity = Arc::new(RecentCounts::default());
         let counted = inspector::WithActivity::new(store.sessions, Arc::clone(&activity), Arc::clone(&environment));
         store.sessions = Arc::new(counted);
+        store.sessions = Arc::new(WithStateMemory::new(store.sessions, limits.body_wait));
         let apps = Apps::new(agents, |name, agent| {
             let runner = Runner::builder(name, Arc::clone(agent), Arc::clone(&store.sessions))
                 .artifacts(Arc::clone(&store.artifacts))

@@ -140,7 +140,7 @@ impl SessionService for ForgetsSpans {
 
     forward_sessions!(self.service =>
         append, put_state, create_session, get_session, list_sessions, capabilities, get_initial_state, get_state_at, blame,
-        fork_session, locate_session, get_state, list_state, list_state_changes, list_feed, commits, update_session, prune,
+        fork_session, locate_session, get_state, state_bytes, list_state, list_state_changes, list_feed, commits, update_session, prune,
         list_event_hashes, hash_events, list_owners, check_writable, close);
 }
 

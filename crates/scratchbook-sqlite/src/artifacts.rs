@@ -6,11 +6,12 @@ use serde_json::{Map, Value};
 
 use super::SqliteSessionService;
 use super::retention::{self, no_session_expired};
-use super::row::{decode, named, number, sql_number};
-use scratchbook_core::artifact::{ArtifactService, ArtifactVersion};
+use super::row::{decode, named, number, sql_limit, sql_number, text_length};
+use scratchbook_core::artifact::{ArtifactService, ArtifactVersion, ListVersionsConfig};
 use scratchbook_core::content::Part;
 use scratchbook_core::error::Result;
 use scratchbook_core::plan::quota::reserve;
+use scratchbook_core::plan::room::Room;
 use scratchbook_core::plan::sql::artifact_text::{ArtifactAddress, NewArtifact};
 use scratchbook_core::session::{CommitScope, SessionKey};
 
@@ -86,18 +87,34 @@ impl ArtifactService for SqliteSessionService {
         .await
     }
 
-    async fn list_artifact_versions(&self, session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>> {
-        let (address, now) = (ArtifactAddress::new(session, filename)?, self.now_micros());
+    async fn list_artifact_versions(
+        &self,
+        session: &SessionKey,
+        filename: &str,
+        config: &ListVersionsConfig,
+    ) -> Result<Vec<ArtifactVersion>> {
+        let address = ArtifactAddress::new(session, filename)?;
+        let now = self.now_micros();
+        let config = *config;
         self.read(move |connection| {
             let [app, user, session, filename] = address.columns();
+            let metadata = if config.has_metadata { "custom_metadata" } else { "'{}'" };
             let mut statement = connection.prepare_cached(&format!(
-                "SELECT version, mime_type, custom_metadata, create_time FROM artifacts
-                 WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND filename = ?4 AND {} ORDER BY version",
+                "SELECT version, mime_type, {metadata}, create_time FROM artifacts
+                 WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND filename = ?4 AND {}
+                     AND version >= ?6
+                 ORDER BY version LIMIT ?7",
                 no_session_expired("artifacts", 5)
             ))?;
-            let mut rows = statement.query(params![app, user, session, filename, now])?;
+            let from = sql_number(config.from);
+            let limit = sql_limit(config.limit);
+            let mut rows = statement.query(params![app, user, session, filename, now, from, limit])?;
             let mut versions = Vec::new();
+            let mut room = Room::new(config.page_bytes);
             while let Some(row) = rows.next()? {
+                if !room.takes(text_length(row, 1) + text_length(row, 2)) {
+                    break;
+                }
                 let version = named(number(row, 0), || address.place(0))?;
                 versions.push(ArtifactVersion {
                     version,

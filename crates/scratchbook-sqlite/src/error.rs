@@ -37,6 +37,11 @@ impl StoreFailure {
         matches!(self, Self::Sqlite(error) if busy.contains(&error.sqlite_error_code()))
     }
 
+    /// Returns whether what was read exceeds a limit of ours.
+    pub(super) fn is_too_large(&self) -> bool {
+        matches!(self, Self::Ours(error) if error.kind() == ErrorKind::PayloadTooLarge)
+    }
+
     /// Returns the public error, which names the file.
     pub(super) fn into_error(self, path: &Path) -> Error {
         let error = match self {

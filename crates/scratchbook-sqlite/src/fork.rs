@@ -62,6 +62,8 @@ pub(super) fn fork(tx: &Tx<'_>, of: &SessionKey, key: &SessionKey, at: Option<u6
     fork.continue_hash(tx)?;
     fork.copy_state(tx)?;
     fork.copy_artifacts(tx)?;
+    // The fork is read whole when it is committed, and then it is too late to refuse it.
+    state::bytes(tx.connection(), &key.user(), Some(key.session_id()))?.check()?;
     usage::count(tx, key)
 }
 

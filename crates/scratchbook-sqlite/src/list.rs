@@ -9,9 +9,9 @@ use super::row::{lossy, named, number, sql_limit};
 use super::sessions::{log_positions, metadata, seconds};
 use super::state::{APP_STATE, SESSION_STATE, USER_STATE, values};
 use scratchbook_core::plan::query::{ListPosition, ListQuery, StateQuery};
-use scratchbook_core::plan::room::{MOST_AT_ONCE, Room};
+use scratchbook_core::plan::room::Room;
 use scratchbook_core::plan::sql::rows::{described, stored_key};
-use scratchbook_core::session::{ListOrder, ListSessionsResponse, SessionMetadata};
+use scratchbook_core::session::{ListOrder, ListSessionsResponse, SessionMetadata, StateBytes};
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
 
 /// Returns a page of sessions with their merged state.
@@ -22,7 +22,7 @@ pub(super) fn page(
     now: i64,
 ) -> Fallible<ListSessionsResponse> {
     let (page, mut token) = query.pick(candidates(connection, app_name, query, now)?, |listed| &listed.metadata);
-    let mut of_app = MOST_AT_ONCE;
+    let mut of_app = StateBytes::MAX;
     let app = values(connection, APP_STATE, &[app_name], &StateQuery::All, Scope::App, &mut of_app)?;
     let logs = log_positions(connection)?;
     let (mut users, mut room, mut last) = (HashMap::<String, ScopeMap>::new(), Room::new(query.bytes), None);
@@ -31,7 +31,8 @@ pub(super) fn page(
         let ListPosition { micros, user_id, session_id } = &place;
         let key = stored_key(app_name, user_id, session_id)?;
         let address = [app_name, user_id, session_id];
-        let (mut left, is_first) = (MOST_AT_ONCE, users.is_empty());
+        // What the app's state leaves of the state that may be read whole.
+        let (mut left, is_first) = (of_app, users.is_empty());
         let user = match users.get(user_id) {
             Some(user) => user.clone(),
             None => {
@@ -41,7 +42,7 @@ pub(super) fn page(
             }
         };
         // The size of the first session excludes its user's state: every page has the state of at least one user.
-        let before = if is_first { left } else { MOST_AT_ONCE };
+        let before = if is_first { left } else { of_app };
         let own = values(connection, SESSION_STATE, &address, &StateQuery::All, Scope::Session, &mut left)?;
         let bytes = before - left + metadata.bytes();
         if !room.takes(bytes) {

@@ -33,7 +33,7 @@ use scratchbook_core::session::{
     AppendOptions, Capabilities, ChangeQuery, CommitNotices, CommitScope, Committed, CreateSessionConfig, EventHashes,
     FeedPage, FeedStart, ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse,
     ListStateConfig, LogPositions, Outcome, Prune, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate,
-    StateChange, StateOwner, StatePage, check_id, check_owner, micros_of_seconds, seconds_of_micros,
+    StateBytes, StateChange, StateOwner, StatePage, check_id, check_owner, micros_of_seconds, seconds_of_micros,
 };
 use scratchbook_core::state::{ScopeMap, StateDelta, StateMap};
 use scratchbook_core::store::made_unread;
@@ -218,6 +218,12 @@ impl SessionService for SqliteSessionService {
     async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
         let owner = owner.clone();
         self.read(move |connection| state::get(connection, &owner)).await
+    }
+
+    async fn state_bytes(&self, owner: &StateOwner, session_id: Option<&str>) -> Result<StateBytes> {
+        let owner = owner.clone();
+        let session_id = session_id.map(str::to_owned);
+        self.read(move |connection| state::bytes(connection, &owner, session_id.as_deref())).await
     }
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {

@@ -13,12 +13,11 @@ use super::state_log::Origin;
 use super::transaction::Tx;
 use scratchbook_core::error::Error;
 use scratchbook_core::plan::query::StateQuery;
-use scratchbook_core::plan::room::MOST_AT_ONCE;
 use scratchbook_core::plan::sql::rows::{self, described};
 use scratchbook_core::plan::sql::text::{NewSession, TextMetadata};
 use scratchbook_core::plan::update::PreparedUpdate;
 use scratchbook_core::session::{
-    LogPositions, RunningHash, Session, SessionKey, SessionMetadata, no_session, seconds_of_micros,
+    LogPositions, RunningHash, Session, SessionKey, SessionMetadata, StateBytes, no_session, seconds_of_micros,
 };
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
 use scratchbook_core::store::taken;
@@ -44,12 +43,14 @@ pub(super) fn get(
         return Ok(None);
     };
     let metadata = metadata(title, labels, place)?;
-    let mut left = events.bytes.map_or(u64::MAX, |_| MOST_AT_ONCE);
-    let state = StateMap::new(
-        state::values(connection, state::SESSION_STATE, &address, state, Scope::Session, &mut left)?,
-        state::values(connection, state::USER_STATE, &address[..2], state, Scope::User, &mut left)?,
-        state::values(connection, state::APP_STATE, &address[..1], state, Scope::App, &mut left)?,
-    );
+    let state = state::sized(connection, &key.user(), Some(address[2]), || {
+        let mut left = StateBytes::MAX;
+        Ok(StateMap::new(
+            state::values(connection, state::SESSION_STATE, &address, state, Scope::Session, &mut left)?,
+            state::values(connection, state::USER_STATE, &address[..2], state, Scope::User, &mut left)?,
+            state::values(connection, state::APP_STATE, &address[..1], state, Scope::App, &mut left)?,
+        ))
+    })?;
     let events = events::page(connection, key, events)?;
     let session = described(key.clone(), state, times, seq).with_events(events).with_expire_time(seconds(expires));
     let session = session.with_stored_bytes(bytes);
@@ -149,7 +150,12 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<Option
         // The events are stored even if the session expires at once.
         events::append(tx, key, event, i64::MIN)?;
     }
-    Ok(if new.events.is_empty() { SmallState::of(tx, new, position) } else { None })
+    let small = if new.events.is_empty() { SmallState::of(tx, new, position) } else { None };
+    if small.is_none() {
+        // The session is read whole when it is committed, and then it is too late to refuse it.
+        state::bytes(tx.connection(), &key.user(), Some(session))?.check()?;
+    }
+    Ok(small)
 }
 
 /// What a session that was just created without events shows besides its own initial state.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::error::Fallible;
 use super::growth::GrowthByScope;
-use super::row::{decode, lossy, named, text_length};
+use super::row::{decode, lossy, named, number, text_length};
 use super::state_log::{self, Origin};
 use super::transaction::Tx;
 use scratchbook_core::plan::limits::Limits;
@@ -13,7 +13,7 @@ use scratchbook_core::plan::query::StateQuery;
 use scratchbook_core::plan::room::{Room, too_much};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::{TextChange, prefix_end};
-use scratchbook_core::session::{ListStateConfig, SessionKey, StateOwner, StatePage};
+use scratchbook_core::session::{ListStateConfig, SessionKey, StateBytes, StateOwner, StatePage};
 use scratchbook_core::state::{Scope, ScopeMap};
 
 pub(super) const SESSION_STATE: &str = "SELECT key, value FROM session_states
@@ -29,12 +29,53 @@ pub(super) fn scope_and_user(owner: &StateOwner) -> (Scope, &str) {
 
 /// Returns the state of a user or an app.
 pub(super) fn get(connection: &Connection, owner: &StateOwner) -> Fallible<Map<String, Value>> {
-    let (app, mut left) = (owner.app_name(), u64::MAX);
+    bytes(connection, owner, None)?.alone(owner).check()?;
+    let (app, mut left) = (owner.app_name(), StateBytes::MAX);
     let values = match owner.user_id() {
         Some(user) => values(connection, USER_STATE, &[app, user], &StateQuery::All, Scope::User, &mut left)?,
         None => values(connection, APP_STATE, &[app], &StateQuery::All, Scope::App, &mut left)?,
     };
     Ok(values.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect())
+}
+
+/// Returns the size of the state of a user and its app, or of an app alone, and of a session of that user. The values
+/// are not loaded, because SQLite knows their lengths.
+pub(super) fn bytes(connection: &Connection, owner: &StateOwner, session_id: Option<&str>) -> Fallible<StateBytes> {
+    let select = |table: &str, of: &str| {
+        format!(
+            "SELECT coalesce(sum(octet_length(key) + octet_length(value)), 0) FROM {table} WHERE {of} AND value IS NOT NULL"
+        )
+    };
+    let add_up = |sql: &str, of: &[&str]| {
+        let sum = connection.prepare_cached(sql)?.query_row(params_from_iter(of), |row| number(row, 0));
+        named(sum, || format!("the size of the state of {}", of.join("/")))
+    };
+    let app = owner.app_name();
+    let mut bytes =
+        StateBytes { app: add_up(&select("app_states", "app_name = ?1"), &[app])?, ..StateBytes::default() };
+    if let Some(user) = owner.user_id() {
+        bytes.user = add_up(&select("user_states", "app_name = ?1 AND user_id = ?2"), &[app, user])?;
+        if let Some(session) = session_id {
+            let own = select("session_states", "app_name = ?1 AND user_id = ?2 AND session_id = ?3");
+            bytes.session = add_up(&own, &[app, user, session])?;
+        }
+    }
+    Ok(bytes)
+}
+
+/// Returns the result of a read of state. If it was too large, the error says which scope has how many bytes now.
+pub(super) fn sized<T>(
+    connection: &Connection,
+    owner: &StateOwner,
+    session_id: Option<&str>,
+    read: impl FnOnce() -> Fallible<T>,
+) -> Fallible<T> {
+    read().or_else(|failure| {
+        if failure.is_too_large() {
+            bytes(connection, owner, session_id)?.check()?;
+        }
+        Err(failure)
+    })
 }
 
 /// Returns a page of the state of a user or an app.

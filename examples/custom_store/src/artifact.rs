@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::MutexGuard;
 
 use async_trait::async_trait;
-use scratchbook_core::artifact::{ArtifactService, ArtifactVersion};
+use scratchbook_core::artifact::{ArtifactService, ArtifactVersion, ListVersionsConfig};
 use scratchbook_core::content::Part;
 use scratchbook_core::environment::{Environment, SystemEnvironment};
 use scratchbook_core::error::Result;
-use scratchbook_core::plan::{check_filename, prepare_artifact};
+use scratchbook_core::json::bytes_of;
+use scratchbook_core::plan::{Room, check_filename, prepare_artifact};
 use scratchbook_core::session::SessionKey;
 use serde_json::{Map, Value};
 
@@ -66,15 +67,25 @@ impl ArtifactService for MapStore {
         Ok(names.map(|(.., name)| name.clone()).collect::<BTreeSet<_>>().into_iter().collect())
     }
 
-    async fn list_artifact_versions(&self, session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>> {
+    async fn list_artifact_versions(
+        &self,
+        session: &SessionKey,
+        filename: &str,
+        config: &ListVersionsConfig,
+    ) -> Result<Vec<ArtifactVersion>> {
         let (name, inner) = (artifact_name(session, filename)?, self.of_session(session)?);
         let versions = inner.artifacts.get(&name).into_iter().flatten().enumerate();
-        Ok(versions
-            .map(|(n, (prepared, time))| {
-                let version = ArtifactVersion::new(n as u64, *time);
-                version.with_metadata(prepared.mime_type.clone(), prepared.custom_metadata.clone())
-            })
-            .collect())
+        let from = usize::try_from(config.from).unwrap_or(usize::MAX);
+        let mut page = Vec::new();
+        let mut room = Room::new(config.page_bytes);
+        for (n, (prepared, time)) in versions.skip(from).take(config.limit) {
+            let metadata = if config.has_metadata { prepared.custom_metadata.clone() } else { Map::new() };
+            if !room.takes(bytes_of(&metadata)) {
+                break;
+            }
+            page.push(ArtifactVersion::new(n as u64, *time).with_metadata(prepared.mime_type.clone(), metadata));
+        }
+        Ok(page)
     }
 
     async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()> {

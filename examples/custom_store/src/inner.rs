@@ -6,14 +6,15 @@ use std::sync::Arc;
 use scratchbook_core::environment::{Environment, SystemEnvironment};
 use scratchbook_core::error::{Error, KeyWriter, Result};
 use scratchbook_core::event::Event;
+use scratchbook_core::json::bytes_of;
 use scratchbook_core::plan::{
     EventQuery, Found, KeyChange, PreparedArtifact, PreparedEvent, Refusal, StateQuery, replay,
 };
 use scratchbook_core::session::{
     AppendOptions, Committed, FeedCommit, LogPositions, Outcome, Removal, RemovalKind, RunningHash, Session,
-    SessionKey, StateChange, StateOwner,
+    SessionKey, StateBytes, StateChange, StateOwner,
 };
-use scratchbook_core::state::Scope;
+use scratchbook_core::state::{Scope, StateMap};
 use serde_json::{Map, Value};
 
 use super::kept::Kept;
@@ -252,6 +253,18 @@ impl Inner {
         })
     }
 
+    pub(super) fn state_bytes(&self, owner: &StateOwner, session_id: Option<&str>) -> StateBytes {
+        let owned = |owner: &StateOwner| self.owned.get(owner).map_or(0, |owned| bytes_of_keys(&owned.values));
+        let app = StateOwner::App { app_name: owner.app_name().into() };
+        let key =
+            owner.user_id().zip(session_id).and_then(|(user, id)| SessionKey::new(owner.app_name(), user, id).ok());
+        StateBytes {
+            session: key.and_then(|key| self.sessions.get(&key)).map_or(0, |kept| bytes_of_keys(&kept.state)),
+            user: if owner.user_id().is_some() { owned(owner) } else { 0 },
+            app: owned(&app),
+        }
+    }
+
     pub(super) fn session(&self, key: &SessionKey, events: EventQuery, state: &StateQuery) -> Result<Option<Session>> {
         let Some(kept) = self.live(key) else {
             return Ok(None);
@@ -280,7 +293,11 @@ impl Inner {
             EventQuery::Before(seq, limit) => last(all().filter(|event| number(event) < seq).collect(), limit),
             _ => all().collect(),
         };
-        let session = Session::new(key.clone(), merged.into())
+        let merged = StateMap::from(merged);
+        if matches!(state, StateQuery::All) {
+            StateBytes::of(&merged).check()?;
+        }
+        let session = Session::new(key.clone(), merged)
             .with_events(events.into_iter().collect())
             .with_create_time(seconds(kept.made))
             .with_last_update_time(seconds(kept.micros))
@@ -290,6 +307,10 @@ impl Inner {
             .with_log_positions(LogPositions::of_feed(self.position));
         Ok(Some(session))
     }
+}
+
+fn bytes_of_keys<'a>(values: impl IntoIterator<Item = (&'a String, &'a Value)>) -> u64 {
+    values.into_iter().map(|(name, value)| name.len() as u64 + bytes_of(value)).sum()
 }
 
 pub(super) fn owner_of(scope: Scope, key: &SessionKey) -> Result<StateOwner> {

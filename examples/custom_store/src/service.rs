@@ -15,7 +15,7 @@ use scratchbook_core::session::{
     AppendOptions, Capabilities, ChangeQuery, CommitNotices, Committed, CreateSessionConfig, EventHash, EventHashes,
     FeedCommit, FeedPage, FeedStart, ForkConfig, GetSessionConfig, IdScope, InitialState, ListSessionsConfig,
     ListSessionsResponse, ListStateConfig, Outcome, Prune, PutStateOptions, Removal, RemovalKind, RunningHash, Session,
-    SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage,
+    SessionKey, SessionService, SessionUpdate, StateBytes, StateChange, StateOwner, StatePage,
 };
 use scratchbook_core::state::{Scope, StateDelta, StateMap};
 use serde_json::{Map, Value};
@@ -57,6 +57,7 @@ impl SessionService for MapStore {
             let names = inner.names(&key, scope)?;
             prepared.check_keys(scope, names.len(), |name| names.contains(name))?;
         }
+        inner.state_bytes(&key.user(), None).check()?;
         let (initial, state) = (prepared.initial.clone(), prepared.initial);
         inner.position += 1;
         let (position, micros, expires) = (inner.position, prepared.created, prepared.expires);
@@ -126,7 +127,9 @@ impl SessionService for MapStore {
                 }
             }
         }
-        Ok(state.into())
+        let state = StateMap::from(state);
+        StateBytes::of(&state).check()?;
+        Ok(state)
     }
 
     async fn blame(&self, key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>> {
@@ -160,6 +163,7 @@ impl SessionService for MapStore {
         if inner.sessions.contains_key(&fork) {
             return Err(taken(&fork));
         }
+        inner.state_bytes(&key.user(), Some(key.session_id())).check()?;
         let state = kept.state_at(at);
         let written = state.iter().map(|(name, (seq, _))| (name.clone(), *seq)).collect();
         let events: Vec<_> = kept.events.iter().filter(|event| event.seq <= Some(at)).cloned().collect();
@@ -308,8 +312,14 @@ impl SessionService for MapStore {
     }
 
     async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
-        let values = self.open()?.owned.get(owner).map(|owned| owned.values.clone());
+        let inner = self.open()?;
+        inner.state_bytes(owner, None).alone(owner).check()?;
+        let values = inner.owned.get(owner).map(|owned| owned.values.clone());
         Ok(values.into_iter().flatten().collect())
+    }
+
+    async fn state_bytes(&self, owner: &StateOwner, session_id: Option<&str>) -> Result<StateBytes> {
+        Ok(self.open()?.state_bytes(owner, session_id))
     }
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {

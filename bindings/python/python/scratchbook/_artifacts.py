@@ -175,14 +175,16 @@ class ScratchbookArtifactService(BaseArtifactService):
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> list[int]:
         """Returns the numbers of an artifact's versions, oldest first; an empty list if there is no such artifact."""
-        found = await self._versions(app_name, user_id, filename, session_id)
-        return [version.version for version in found]
+        address, name = _place(app_name, user_id, session_id, filename)
+        return [known["version"] for known in await self._versions(address, name, has_metadata=False)]
 
     async def list_artifact_versions(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> list[ArtifactVersion]:
         """Returns the metadata of an artifact's versions, oldest first."""
-        return await self._versions(app_name, user_id, filename, session_id)
+        address, name = _place(app_name, user_id, session_id, filename)
+        found = await self._versions(address, name, has_metadata=True)
+        return [_described(address, name, known) for known in found]
 
     async def get_artifact_version(
         self,
@@ -194,10 +196,14 @@ class ScratchbookArtifactService(BaseArtifactService):
         version: int | None = None,
     ) -> ArtifactVersion | None:
         """Returns the metadata of an artifact's newest version, or of the given one; `None` if it is missing."""
-        found = await self._versions(app_name, user_id, filename, session_id)
+        address, name = _place(app_name, user_id, session_id, filename)
         if version is None:
-            return found[-1] if found else None
-        return next((known for known in found if known.version == version), None)
+            all_versions = await self._versions(address, name, has_metadata=False)
+            version = all_versions[-1]["version"] if all_versions else 0
+        if not 0 <= version < 1 << 63:
+            return None
+        page = json.loads(await self._core.versions(address, name, version, True))
+        return next((_described(address, name, known) for known in page if known["version"] == version), None)
 
     async def import_adk(self, folder: Any, *, app_name: str | None = None) -> ImportedArtifacts:
         """Copies the artifacts that google-adk's `FileArtifactService` keeps in a folder. Versions keep their numbers,
@@ -220,16 +226,17 @@ class ScratchbookArtifactService(BaseArtifactService):
 
         return await import_artifacts(self, folder, app_name)
 
-    async def _versions(
-        self, app_name: str, user_id: str, filename: str, session_id: str | None
-    ) -> list[ArtifactVersion]:
-        address, name = _place(app_name, user_id, session_id, filename)
-        found = json.loads(await self._core.versions(address, name))
-        where = _address(address, name)
-        return [
-            ArtifactVersion.model_validate({**known, "canonicalUri": f"{where}/versions/{known['version']}"})
-            for known in found
-        ]
+    async def _versions(self, address: Address, name: str, *, has_metadata: bool) -> list[dict[str, Any]]:
+        """Reads all versions, page by page."""
+        found: list[dict[str, Any]] = []
+        while page := json.loads(await self._core.versions(address, name, len(found), has_metadata)):
+            found += page
+        return found
+
+
+def _described(address: Address, name: str, known: dict[str, Any]) -> ArtifactVersion:
+    where = _address(address, name)
+    return ArtifactVersion.model_validate({**known, "canonicalUri": f"{where}/versions/{known['version']}"})
 
 
 def _place(app_name: str, user_id: str, session_id: str | None, filename: str) -> tuple[Address, str]:

@@ -10,7 +10,7 @@ use super::invocation_state::Visibility;
 use super::pending_event::{EventLayer, PendingEvent, note_version};
 use super::state::ContextState;
 use crate::tool::ToolConfirmation;
-use scratchbook_core::artifact::ArtifactVersion;
+use scratchbook_core::artifact::{ArtifactVersion, ListVersionsConfig, describe_version};
 use scratchbook_core::content::Part;
 use scratchbook_core::error::Result;
 use scratchbook_core::event::EventActions;
@@ -111,11 +111,7 @@ impl CallbackContext {
     ///
     /// As for [`save_artifact`](Self::save_artifact).
     pub async fn get_artifact_version(&self, filename: &str, version: Option<u64>) -> Result<Option<ArtifactVersion>> {
-        let mut versions = self.list_artifact_versions(filename).await?;
-        Ok(match version {
-            Some(version) => versions.into_iter().find(|found| found.version == version),
-            None => versions.pop(),
-        })
+        describe_version(self.invocation().artifacts()?, self.session_key(), filename, version).await
     }
 
     /// Returns the names of all artifacts that the session can load.
@@ -127,13 +123,17 @@ impl CallbackContext {
         self.invocation().artifacts()?.list_artifacts(self.session_key()).await
     }
 
-    /// Returns the versions of an artifact.
+    /// Returns a page of the versions of an artifact.
     ///
     /// # Errors
     ///
     /// As for [`save_artifact`](Self::save_artifact).
-    pub async fn list_artifact_versions(&self, filename: &str) -> Result<Vec<ArtifactVersion>> {
-        self.invocation().artifacts()?.list_artifact_versions(self.session_key(), filename).await
+    pub async fn list_artifact_versions(
+        &self,
+        filename: &str,
+        config: &ListVersionsConfig,
+    ) -> Result<Vec<ArtifactVersion>> {
+        self.invocation().artifacts()?.list_artifact_versions(self.session_key(), filename, config).await
     }
 
     /// Ends the loop that runs the agent, after this iteration.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
+use scratchbook::artifact::{all_versions, describe_version};
 use scratchbook::session::{ChangeQuery, ListSessionsConfig, StateChange, StateOwner};
 use scratchbook::store::export::ExportLine;
 use scratchbook::{Error, ErrorKind, GetSessionConfig, Session, SessionKey, StateDelta};
@@ -193,8 +194,11 @@ impl<'a> Exporter<'a> {
     async fn artifacts(&mut self, key: &SessionKey, wanted: impl Fn(&str) -> bool) -> Result<(), CommandFailure> {
         let artifacts = &self.database.artifacts;
         for filename in artifacts.list_artifacts(key).await?.into_iter().filter(|name| wanted(name)) {
-            for found in artifacts.list_artifact_versions(key, &filename).await? {
+            for found in all_versions(artifacts.as_ref(), key, &filename).await? {
                 let version = found.version;
+                let Some(found) = describe_version(artifacts.as_ref(), key, &filename, Some(version)).await? else {
+                    continue;
+                };
                 if let Some(artifact) = artifacts.load_artifact(key, &filename, Some(version)).await? {
                     let (filename, custom_metadata) = (&filename, &found.custom_metadata);
                     self.lines.write(&ExportLine::Artifact {

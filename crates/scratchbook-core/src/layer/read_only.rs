@@ -59,7 +59,7 @@ impl<S: SessionService> SessionService for ReadOnly<S> {
     }
 
     forward_sessions!(self.service =>
-        get_session, get_initial_state, get_state_at, blame, list_sessions, locate_session, get_state, list_state,
+        get_session, get_initial_state, get_state_at, blame, list_sessions, locate_session, get_state, state_bytes, list_state,
         list_state_changes, list_feed, commits, list_event_hashes, list_owners, close);
 
     async fn create_session(&self, _: &str, _: &str, _: CreateSessionConfig) -> Result<Session> {

@@ -16,7 +16,7 @@ use crate::plan::commit::{KeyChange, PreparedSession};
 use crate::plan::limits::Limits;
 use crate::plan::query::{EventQuery, StateQuery, since_bounds};
 use crate::session::{
-    Events, LogPositions, RunningHash, Session, SessionKey, SessionMetadata, StateOwner, seconds_of_micros,
+    Events, LogPositions, RunningHash, Session, SessionKey, SessionMetadata, StateBytes, StateOwner, seconds_of_micros,
 };
 use crate::state::{Scope, ScopeMap, StateMap};
 
@@ -68,6 +68,8 @@ pub(super) struct MemorySession {
     /// The position in the logs of the user and the app at which the fold starts.
     pub(super) position: u64,
     pub(super) state: ScopeMap,
+    /// The size of the keys and values in `state`.
+    pub(super) state_bytes: u64,
     /// The number of the event that last wrote a key, 0 for the session's creation.
     pub(super) written: HashMap<String, u64>,
     pub(super) events: Events,
@@ -199,6 +201,12 @@ impl AppData {
             part(Scope::User, &user.state.values),
             part(Scope::App, &self.state.values),
         )
+    }
+
+    /// Returns the size of the state of a session, which need not exist yet, and of its user and its app.
+    pub(super) fn state_bytes(&self, user_id: Option<&str>, session: u64) -> StateBytes {
+        let user = user_id.and_then(|user_id| self.users.get(user_id));
+        StateBytes { session, user: user.map_or(0, |user| user.state.bytes), app: self.state.bytes }
     }
 
     /// Refuses a session that would exceed the limit on keys of the user or the app.

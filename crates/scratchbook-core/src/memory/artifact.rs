@@ -9,11 +9,13 @@ use serde_json::{Map, Value};
 
 use super::app::{AppData, ArtifactName, ArtifactVersions};
 use super::{InMemorySessionService, read, write};
-use crate::artifact::{ArtifactService, ArtifactVersion, check_filename};
+use crate::artifact::{ArtifactService, ArtifactVersion, ListVersionsConfig, check_filename};
 use crate::content::Part;
 use crate::error::Result;
+use crate::json::bytes_of;
 use crate::plan::artifact::prepare_artifact;
 use crate::plan::quota::reserve;
+use crate::plan::room::Room;
 use crate::plan::usage::Usage;
 use crate::session::SessionKey;
 
@@ -87,20 +89,33 @@ impl ArtifactService for InMemorySessionService {
         Ok(names.map(|(_, name)| name.clone()).collect::<BTreeSet<_>>().into_iter().collect())
     }
 
-    async fn list_artifact_versions(&self, session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>> {
+    async fn list_artifact_versions(
+        &self,
+        session: &SessionKey,
+        filename: &str,
+        config: &ListVersionsConfig,
+    ) -> Result<Vec<ArtifactVersion>> {
         let name = artifact_name(session, filename)?;
         let Some(app) = self.app(session.app_name())? else {
             return Ok(Vec::new());
         };
         let app = read(&app);
-        let versions = self.versions(&app, session, &name);
-        let described = versions.into_iter().flatten().enumerate().map(|(version, (prepared, time))| ArtifactVersion {
-            version: version as u64,
-            custom_metadata: prepared.custom_metadata.clone(),
-            create_time: *time,
-            mime_type: prepared.mime_type.clone(),
-        });
-        Ok(described.collect())
+        let from = usize::try_from(config.from).unwrap_or(usize::MAX);
+        let mut room = Room::new(config.page_bytes);
+        let mut page = Vec::new();
+        let versions = self.versions(&app, session, &name).into_iter().flatten().enumerate();
+        for (version, (prepared, time)) in versions.skip(from).take(config.limit) {
+            let mut found = ArtifactVersion::new(version as u64, *time);
+            found.mime_type.clone_from(&prepared.mime_type);
+            if config.has_metadata {
+                if !room.takes(bytes_of(&prepared.custom_metadata)) {
+                    break;
+                }
+                found.custom_metadata.clone_from(&prepared.custom_metadata);
+            }
+            page.push(found);
+        }
+        Ok(page)
     }
 
     async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()> {

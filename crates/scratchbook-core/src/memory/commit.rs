@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::plan::commit::{Prepared, key_changes, replay_of};
 use crate::plan::limits::Limits;
+use crate::plan::room::key_bytes;
 use crate::plan::sent::UnwrittenEvent;
 use crate::plan::update::PreparedUpdate;
 use crate::session::{
@@ -168,7 +169,10 @@ impl MemorySession {
 
     /// Changes one of the session's own keys.
     fn change(&mut self, name: &str, change: &Change, seq: u64) {
+        let before = self.state.get(name).map_or(0, |value| key_bytes(name, value));
         change_scope(&mut self.state, name, change);
+        let after = self.state.get(name).map_or(0, |value| key_bytes(name, value));
+        self.state_bytes = self.state_bytes - before + after;
         // Usually the key exists already, and nothing is copied.
         match self.written.get_mut(name) {
             Some(written) => *written = seq,

@@ -12,8 +12,8 @@ use crate::error::{Error, KeyWriter, Result};
 use crate::plan::fork::{check_event_number, log_pruned};
 use crate::plan::limits::state_bytes;
 use crate::plan::resolve::WrittenKey;
-use crate::plan::room::Room;
-use crate::session::{Events, ListStateConfig, SessionKey, StatePage, no_session};
+use crate::plan::room::{Room, bytes_of_values};
+use crate::session::{Events, ListStateConfig, SessionKey, StateBytes, StatePage, no_session};
 use crate::state::{Scope, ScopeMap, StateMap, change_scope};
 use crate::store::taken;
 
@@ -22,7 +22,9 @@ impl AppData {
         check_event_number(&stored.key, seq, stored.base, stored.last())?;
         let position = stored.position_at(seq);
         let shared = |state: &OwnedState| state.at(position).ok_or_else(|| log_pruned(&stored.key, seq));
-        Ok(StateMap::new(stored.state_at(seq), shared(&user.state)?, shared(&self.state)?))
+        let state = StateMap::new(stored.state_at(seq), shared(&user.state)?, shared(&self.state)?);
+        StateBytes::of(&state).check()?;
+        Ok(state)
     }
 
     pub(super) fn blame(&self, user: &User, stored: &MemorySession) -> BTreeMap<String, KeyWriter> {
@@ -67,6 +69,7 @@ impl AppData {
         }
         let position = next_position();
         let forked = stored.forked(fork, at, position, created);
+        self.state_bytes(Some(key.user_id()), forked.state_bytes).check()?;
         let user = self.users.get_mut(key.user_id()).ok_or_else(|| Error::internal("a session without its user"))?;
         let names = user.artifacts.iter().filter(|((session, _), _)| session.as_deref() == Some(key.session_id()));
         let copies: Vec<_> =
@@ -85,6 +88,7 @@ impl MemorySession {
             bytes: initial_bytes(&initial),
             start: None,
             running: VecDeque::new(),
+            state_bytes: bytes_of_values(&initial),
             state: initial.clone(),
             initial,
             base: 0,
@@ -153,6 +157,7 @@ impl MemorySession {
             initial: self.initial.clone(),
             base: self.base,
             position: self.position,
+            state_bytes: bytes_of_values(&state),
             state,
             written,
             checkpoints: self.checkpoints.range(..=at).map(|(seq, state)| (*seq, state.clone())).collect(),

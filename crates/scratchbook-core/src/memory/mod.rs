@@ -50,8 +50,8 @@ use crate::session::{
     AppendOptions, Capabilities, ChangeQuery, CommitNotices, CommitNotifier, CommitScope, Committed,
     CreateSessionConfig, EventHashes, Events, FeedPage, FeedStart, ForkConfig, GetSessionConfig, IdScope, InitialState,
     ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome, PAGE_BYTES, Prune, PutStateOptions,
-    Removal, RemovalKind, Session, SessionKey, SessionService, SessionUpdate, SharedKeys, StateChange, StateOwner,
-    StatePage, check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
+    Removal, RemovalKind, Session, SessionKey, SessionService, SessionUpdate, SharedKeys, StateBytes, StateChange,
+    StateOwner, StatePage, check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
 };
 use crate::state::{ScopeMap, StateDelta, StateMap};
 use crate::store::closed;
@@ -202,6 +202,12 @@ fn write(app: &RwLock<AppData>) -> RwLockWriteGuard<'_, AppData> {
     app.write().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn state_bytes_of(app: &AppData, owner: &StateOwner, session_id: Option<&str>) -> StateBytes {
+    let user = owner.user_id().and_then(|user_id| app.users.get(user_id));
+    let stored = user.zip(session_id).and_then(|(user, session_id)| user.sessions.get(session_id));
+    app.state_bytes(owner.user_id(), stored.map_or(0, |stored| stored.state_bytes))
+}
+
 #[async_trait]
 impl SessionService for InMemorySessionService {
     fn capabilities(&self) -> Capabilities {
@@ -229,6 +235,7 @@ impl SessionService for InMemorySessionService {
         let key = prepared.key;
         let initial = prepared.initial.into_iter();
         let initial: ScopeMap = initial.map(|(name, value)| (Arc::from(name), Arc::new(value))).collect();
+        app.state_bytes(Some(user_id), bytes_of_values(&initial)).check()?;
         let position = self.next_position();
         let (expires, metadata) = (prepared.expires, prepared.metadata.into());
         let stored =
@@ -258,10 +265,14 @@ impl SessionService for InMemorySessionService {
             return Ok(None);
         };
         let app = read(&app);
-        Ok(self.live(&app, key).map(|(user, stored)| {
-            let state = app.merged(user, stored, &state);
-            stored.to_session(state, events.fit(stored.select(events), config.page_bytes), self.position())
-        }))
+        let Some((user, stored)) = self.live(&app, key) else {
+            return Ok(None);
+        };
+        if matches!(state, StateQuery::All) {
+            app.state_bytes(Some(key.user_id()), stored.state_bytes).check()?;
+        }
+        let state = app.merged(user, stored, &state);
+        Ok(Some(stored.to_session(state, events.fit(stored.select(events), config.page_bytes), self.position())))
     }
 
     async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<InitialState>> {
@@ -333,14 +344,15 @@ impl SessionService for InMemorySessionService {
         let (page, token) = query.pick(live, |(_, stored)| &stored.metadata);
         let mut users = CountedUsers::default();
         let (page, token) = query.fit(page, token, |place, (user, stored)| {
-            let of_user = if users.counts(&place.user_id) { bytes_of_values(&user.state.values) } else { 0 };
-            of_user + bytes_of_values(&stored.state) + stored.metadata.bytes()
+            let of_user = if users.counts(&place.user_id) { user.state.bytes } else { 0 };
+            of_user + stored.state_bytes + stored.metadata.bytes()
         });
         let sessions = page.into_iter().map(|(_, (user, stored))| {
+            app.state_bytes(Some(stored.key.user_id()), stored.state_bytes).check()?;
             let state = app.merged(user, stored, &StateQuery::All);
-            stored.to_session(state, Events::default(), self.position())
+            Ok(stored.to_session(state, Events::default(), self.position()))
         });
-        Ok(ListSessionsResponse::new(sessions.collect(), token))
+        Ok(ListSessionsResponse::new(sessions.collect::<Result<_>>()?, token))
     }
 
     async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
@@ -394,7 +406,16 @@ impl SessionService for InMemorySessionService {
             return Ok(Map::new());
         };
         let app = read(&app);
-        Ok(owned(&app, owner).map(|state| to_map(&state.values)).unwrap_or_default())
+        let Some(state) = owned(&app, owner) else {
+            return Ok(Map::new());
+        };
+        state_bytes_of(&app, owner, None).alone(owner).check()?;
+        Ok(to_map(&state.values))
+    }
+
+    async fn state_bytes(&self, owner: &StateOwner, session_id: Option<&str>) -> Result<StateBytes> {
+        let app = self.app(owner.app_name())?;
+        Ok(app.map(|app| state_bytes_of(&read(&app), owner, session_id)).unwrap_or_default())
     }
 
     async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage> {

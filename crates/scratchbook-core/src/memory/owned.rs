@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::plan::commit::KeyChange;
+use crate::plan::room::key_bytes;
 use crate::session::{SessionKey, StateChange};
 use crate::state::{Change, ScopeMap};
 
@@ -13,6 +14,8 @@ use crate::state::{Change, ScopeMap};
 #[derive(Debug, Default)]
 pub(super) struct OwnedState {
     pub(super) values: ScopeMap,
+    /// The size of the keys and values in `values`.
+    pub(super) bytes: u64,
     /// Every key ever written.
     pub(super) versions: HashMap<Arc<str>, KeyVersion>,
     pub(super) log: Vec<Logged>,
@@ -61,6 +64,9 @@ impl OwnedState {
     /// Applies a resolved change.
     pub(super) fn change(&mut self, name: &str, change: &Change, origin: &Origin<'_>) {
         let value = change.value().map(|value| Arc::new(value.clone()));
+        let before = self.values.get(name).map_or(0, |value| key_bytes(name, value));
+        let after = value.as_ref().map_or(0, |value| key_bytes(name, value));
+        self.bytes = self.bytes - before + after;
         let (name, version) = match self.versions.get_mut(name) {
             Some(known) => {
                 (known.version, known.position) = (known.version + 1, origin.position);

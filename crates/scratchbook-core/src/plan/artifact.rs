@@ -47,6 +47,10 @@ pub fn prepare_artifact(
     let bytes = json::text_length(&artifact, "the artifact")?;
     artifact.check_extras()?;
     let beside = json::text_length(&custom_metadata, "the artifact's metadata")?;
+    limits.check_artifact_metadata(
+        filename,
+        beside.saturating_add(mime_type.as_ref().map_or(0, |kind| kind.len() as u64)),
+    )?;
     let bytes = bytes.saturating_add(beside);
     limits.check_artifact(filename, bytes)?;
     Ok(PreparedArtifact { artifact: Arc::new(artifact), mime_type, custom_metadata, bytes })

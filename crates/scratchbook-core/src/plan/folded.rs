@@ -7,9 +7,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::error::Result;
-use crate::json;
+use crate::json::{self, bytes_of};
 use crate::plan::sql::rows;
-use crate::session::{InitialState, SessionKey};
+use crate::session::{FoldRoom, InitialState, SessionKey};
 use crate::state::{OwnKeys, ScopeMap, StateDelta, apply_own, own_keys};
 
 /// The number of events after which a checkpoint of a session's fold may be stored, so that reading an earlier state
@@ -23,8 +23,9 @@ pub struct Folded {
     /// The number of the last folded event.
     pub seq: u64,
     pub keys: OwnKeys,
-    /// The total length of the folded texts.
+    /// The total length of the folded texts since the last checkpoint.
     bytes: usize,
+    room: FoldRoom,
 }
 
 /// The part of an event that is folded.
@@ -44,22 +45,33 @@ impl Folded {
     /// Starts from an initial state.
     pub fn begin(initial: InitialState) -> Self {
         let InitialState { seq, state } = initial;
-        Self { seq, keys: own_keys(seq, state), bytes: 0 }
+        Self { seq, keys: own_keys(seq, state), ..Self::default() }
     }
 
     /// Starts from a checkpoint.
     pub fn from_checkpoint(seq: u64, text: &str, key: &SessionKey) -> Result<Self> {
         let keys = rows::json(text, || format!("the checkpoint at event {seq} of {key}"))?;
-        Ok(Self { seq, keys, bytes: 0 })
+        let mut folded = Self { seq, keys, ..Self::default() };
+        folded.take(text.len())?;
+        Ok(folded)
     }
 
     /// Folds in the next event, given as text.
+    ///
+    /// # Errors
+    ///
+    /// `PayloadTooLarge` if the state becomes too large to be read whole; `DataCorrupted` for text that is no event.
     pub fn apply(&mut self, seq: u64, text: &str, key: &SessionKey) -> Result<()> {
         let event: WrittenActions = rows::json(text, || format!("the event {seq} of {key}"))?;
         apply_own(&mut self.keys, seq, &event.actions.state_delta);
         self.seq = seq;
         self.bytes += text.len();
-        Ok(())
+        self.take(text.len())
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<()> {
+        let keys = &self.keys;
+        self.room.take(bytes as u64, || keys.iter().map(|(name, (_, value))| name.len() as u64 + bytes_of(value)).sum())
     }
 
     /// Returns the text of a checkpoint at this event; `None` if none is due, or if it would be larger than the events

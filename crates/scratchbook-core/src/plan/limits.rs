@@ -38,6 +38,9 @@ pub struct Limits {
     /// Bytes of one version of an artifact with its metadata. The default is 16 MiB, which is 12 MiB of data: JSON
     /// makes data a third longer.
     pub artifact_bytes: u64,
+    /// Bytes of the MIME type and the custom metadata of one version of an artifact. The default is 64 KiB, because
+    /// lists of versions show them. No parameter of a URI changes it.
+    pub artifact_metadata_bytes: u64,
     /// Keys of one session, of one user of an app, and of one app, each counted separately; the default is 10,000.
     /// Removed keys do not count.
     pub keys_per_scope: u64,
@@ -70,6 +73,7 @@ const UNLIMITED: Limits = Limits {
     delta_bytes: u64::MAX,
     event_bytes: u64::MAX,
     artifact_bytes: u64::MAX,
+    artifact_metadata_bytes: u64::MAX,
     keys_per_scope: u64::MAX,
     events_per_session: None,
     user_bytes: None,
@@ -87,6 +91,7 @@ impl Default for Limits {
             delta_bytes: 8 << 20,
             event_bytes: 16 << 20,
             artifact_bytes: 16 << 20,
+            artifact_metadata_bytes: 64 << 10,
             keys_per_scope: 10_000,
             events_per_session: Some(1_000_000),
             ..UNLIMITED
@@ -247,6 +252,19 @@ impl Limits {
             }
         }
         self.check_keys(scope, new, count, after)
+    }
+
+    /// Checks the bytes of an artifact's MIME type and metadata.
+    pub(crate) fn check_artifact_metadata(&self, filename: &str, bytes: u64) -> Result<()> {
+        let limit = self.artifact_metadata_bytes;
+        if bytes <= limit {
+            return Ok(());
+        }
+        let message = format!(
+            "the MIME type and the custom metadata of the artifact '{filename}' have {bytes} bytes of JSON, and they may \
+             have {limit}; keep what is large in the artifact itself"
+        );
+        Err(Error::new(ErrorKind::PayloadTooLarge, message))
     }
 
     /// Checks the bytes of an artifact with its metadata.

@@ -2,13 +2,12 @@
 
 use std::collections::HashSet;
 
+use serde_json::Value;
+
 use crate::error::{Error, ErrorKind};
 use crate::json::bytes_of;
+use crate::session::StateBytes;
 use crate::state::ScopeMap;
-
-/// The limit on the data that comes with the first item of a bounded page, such as a session's state. Every page
-/// contains this data, because every page has a first item.
-pub const MOST_AT_ONCE: u64 = 64 << 20;
 
 /// The room left in a page. It is full when the next item would exceed its bytes; the first item always fits.
 #[derive(Clone, Copy, Debug)]
@@ -49,13 +48,19 @@ impl CountedUsers {
 
 /// Returns the size of the keys of a scope as JSON text, in bytes.
 pub(crate) fn bytes_of_values(values: &ScopeMap) -> u64 {
-    values.iter().map(|(name, value)| name.len() as u64 + bytes_of(value.as_ref())).sum()
+    values.iter().map(|(name, value)| key_bytes(name, value)).sum()
 }
 
-/// Returns the error for data too large to be read at once.
+/// Returns the size of a key and its value as JSON text, in bytes.
+pub(crate) fn key_bytes(name: &str, value: &Value) -> u64 {
+    name.len() as u64 + bytes_of(value)
+}
+
+/// Returns the error for state too large to be read whole.
 pub fn too_much() -> Error {
+    let max = StateBytes::MAX;
     let message = format!(
-        "what was asked for has more than {MOST_AT_ONCE} bytes in one piece; name the keys of the state that are wanted, \
+        "what was asked for has more than {max} bytes of state in one piece; name the keys of the state that are wanted, \
          or list the state page by page"
     );
     Error::new(ErrorKind::PayloadTooLarge, message)

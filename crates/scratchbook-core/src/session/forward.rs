@@ -31,7 +31,7 @@ pub fn unsupported(method: &str, instead: &str) -> Error {
 /// impl<S: SessionService> SessionService for Undeletable<S> {
 ///     forward_sessions!(self.service =>
 ///         capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session,
-///         list_sessions, locate_session, append, get_state, list_state, put_state, list_state_changes, list_feed,
+///         list_sessions, locate_session, append, get_state, state_bytes, list_state, put_state, list_state_changes, list_feed,
 ///         commits, update_session, list_event_hashes, hash_events, list_owners, check_writable, close);
 ///
 ///     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
@@ -111,7 +111,7 @@ macro_rules! forward_sessions {
 ///
 ///     forward_sessions!(self.service =>
 ///         create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_sessions,
-///         locate_session, delete_session, append, get_state, list_state, put_state, list_state_changes,
+///         locate_session, delete_session, append, get_state, state_bytes, list_state, put_state, list_state_changes,
 ///         update_session, prune, list_event_hashes, hash_events, list_owners, delete_user, check_writable, close);
 /// }
 ///
@@ -189,6 +189,10 @@ macro_rules! __signature {
     (get_state $how:tt) => {
         $crate::__method! { $how get_state<'a>(owner: &'a $crate::sig::StateOwner) -> $crate::sig::JsonObject }
     };
+    (state_bytes $how:tt) => {
+        $crate::__method! { $how state_bytes<'a, 'b>(owner: &'a $crate::sig::StateOwner, session_id: Option<&'b str>)
+        -> $crate::sig::StateBytes }
+    };
     (list_state $how:tt) => {
         $crate::__method! { $how list_state<'a, 'b>(owner: &'a $crate::sig::StateOwner,
         config: &'b $crate::sig::ListStateConfig) -> $crate::sig::StatePage }
@@ -247,7 +251,8 @@ macro_rules! __signature {
         $crate::__method! { $how list_artifacts<'a>(session: &'a $crate::sig::SessionKey) -> Vec<String> }
     };
     (list_artifact_versions $how:tt) => {
-        $crate::__method! { $how list_artifact_versions<'a, 'b>(session: &'a $crate::sig::SessionKey, filename: &'b str)
+        $crate::__method! { $how list_artifact_versions<'a, 'b, 'c>(session: &'a $crate::sig::SessionKey,
+        filename: &'b str, config: &'c $crate::sig::ListVersionsConfig)
         -> Vec<$crate::sig::ArtifactVersion> }
     };
     (delete_artifact $how:tt) => {

@@ -16,6 +16,7 @@ mod running_hash;
 mod secret;
 mod seen;
 mod service;
+mod state_bytes;
 mod sync;
 mod tail;
 mod verify;
@@ -52,6 +53,7 @@ pub use running_hash::{EventHash, EventHashes, RunningHash};
 pub use secret::SecretKeys;
 pub use seen::{LogPositions, Seen};
 pub use service::SessionService;
+pub use state_bytes::StateBytes;
 pub use verify::Verified;
 pub use watch::{Watch, Watched};
 pub use watches::Watches;
@@ -75,6 +77,8 @@ pub use notices::Followed;
 pub use options::PAGE_BYTES;
 #[doc(hidden)]
 pub use retry::pauses as retry_pauses;
+#[doc(hidden)]
+pub use state_bytes::FoldRoom;
 
 /// A snapshot of a conversation: its events and its merged state.
 ///

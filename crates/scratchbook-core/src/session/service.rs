@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 use super::{
     AppendOptions, Capabilities, ChangeQuery, CommitNotices, Committed, CreateSessionConfig, EventHashes, FeedPage,
     FeedStart, ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
-    Prune, PutStateOptions, Session, SessionKey, SessionUpdate, StateChange, StateOwner, StatePage, forward_sessions,
+    Prune, PutStateOptions, Session, SessionKey, SessionUpdate, StateBytes, StateChange, StateOwner, StatePage,
+    forward_sessions,
 };
 use crate::error::{KeyWriter, Result};
 use crate::event::Event;
@@ -58,6 +59,8 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     ///
     /// `AlreadyExists` if the user has a session with this id, or, [if
     /// requested](CreateSessionConfig::with_id_unique_in_app), if any user of the app has one; nothing changes then.
+    /// `PayloadTooLarge` if the state of the user and the app is larger than [`StateBytes::MAX`]; the message says
+    /// whether the session was created.
     /// `InvalidArgument` for invalid ids, keys or values. `PayloadTooLarge` and `ResourceExhausted` if a
     /// [`Limits`](crate::plan::limits::Limits) value of the store is exceeded. Also the errors of appending the
     /// initial events, and of the [check](CreateSessionConfig::check).
@@ -67,8 +70,8 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for an invalid configuration; `PayloadTooLarge` for a state of more than 64 MiB if the read
-    /// [is bounded](GetSessionConfig::with_page_bytes); `DataCorrupted` names a row that cannot be read.
+    /// `InvalidArgument` for an invalid configuration; `PayloadTooLarge` if the requested state is larger than
+    /// [`StateBytes::MAX`]; `DataCorrupted` names a row that cannot be read.
     async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>>;
 
     /// Returns the state from which the fold of a session's events starts: the state at creation, or the state after
@@ -86,8 +89,8 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// `NotFound` if the session does not exist or has no event with that number yet; `FailedPrecondition` if the
-    /// events up to that number, or the logs of that time, were pruned; `DataCorrupted` names a row that cannot be
-    /// read.
+    /// events up to that number, or the logs of that time, were pruned; `PayloadTooLarge` if the state was larger than
+    /// [`StateBytes::MAX`]; `DataCorrupted` names a row that cannot be read.
     async fn get_state_at(&self, key: &SessionKey, seq: u64) -> Result<StateMap>;
 
     /// Returns the last writer of each key of a session's merged state, by the key with its prefix.
@@ -105,7 +108,8 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// `NotFound` if the session or the event does not exist; `AlreadyExists` if the new id is taken;
-    /// `FailedPrecondition` if events up to that number were pruned; `InvalidArgument` for an invalid id.
+    /// `FailedPrecondition` if events up to that number were pruned; `PayloadTooLarge` if the state is larger than
+    /// [`StateBytes::MAX`]; `InvalidArgument` for an invalid id.
     async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session>;
 
     /// Lists sessions of an app in pages, with merged state and without events; by default the least recently updated
@@ -117,7 +121,7 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// `InvalidArgument` for a page size of 0 or above 1,000, an invalid token, or a title or labels that no session
-    /// can have; `PayloadTooLarge` for a session whose merged state has more than 64 MiB.
+    /// can have; `PayloadTooLarge` for a session whose merged state is larger than [`StateBytes::MAX`].
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse>;
 
     /// Finds the session with this id among all users of an app; `None` if there is none.
@@ -172,8 +176,17 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `DataCorrupted` names a row that cannot be read.
+    /// `PayloadTooLarge` if the state is larger than [`StateBytes::MAX`]; `DataCorrupted` names a row that cannot be
+    /// read.
     async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>>;
+
+    /// Returns the size of the state of a user and its app, or of an app alone, and of a session of that user. The
+    /// values are not read where the store knows their lengths. What does not exist has no bytes.
+    ///
+    /// # Errors
+    ///
+    /// Only the errors that any call of the store can return.
+    async fn state_bytes(&self, owner: &StateOwner, session_id: Option<&str>) -> Result<StateBytes>;
 
     /// Returns a page of the state of a user or an app. The cost depends on the page, not on the whole state. A page is
     /// limited by bytes and by number of keys.
@@ -311,6 +324,6 @@ impl<S: SessionService + ?Sized> SessionService for Arc<S> {
     forward_sessions!(**self =>
         capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_state,
         list_feed, commits, update_session, prune, list_sessions, locate_session, delete_session, append,
-        get_state, put_state, list_state_changes, list_event_hashes, hash_events, list_owners, delete_user,
-        check_writable, close);
+        get_state, state_bytes, put_state, list_state_changes, list_event_hashes, hash_events, list_owners,
+        delete_user, check_writable, close);
 }

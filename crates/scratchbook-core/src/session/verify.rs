@@ -8,11 +8,12 @@ use serde_json::{Map, Value};
 use super::history::PAGE;
 use super::verify_hashes::{self, HashedEvents};
 use super::{
-    ChangeQuery, GetSessionConfig, InitialState, PAGE_BYTES, RunningHash, Session, SessionKey, SessionService,
-    StateChange, StateOwner,
+    ChangeQuery, FoldRoom, GetSessionConfig, InitialState, PAGE_BYTES, RunningHash, Session, SessionKey,
+    SessionService, StateChange, StateOwner,
 };
 use crate::error::{Error, ErrorKind, KeyWriter, Result};
 use crate::event::Event;
+use crate::json::bytes_of;
 use crate::state::{OwnKeys, Scope, StateMap, apply_own, own_keys};
 
 /// How often a read is repeated because of concurrent writes.
@@ -111,6 +112,7 @@ async fn fold<S: SessionService + ?Sized>(service: &S, session: &Session, initia
     let key = session.key();
     let InitialState { mut seq, state } = initial;
     let mut folded = own_keys(seq, state);
+    let mut room = FoldRoom::default();
     while seq < session.seq() {
         let config =
             GetSessionConfig::default().without_state().with_events_after(seq, PAGE).with_page_bytes(PAGE_BYTES);
@@ -121,6 +123,9 @@ async fn fold<S: SessionService + ?Sized>(service: &S, session: &Session, initia
             }
             seq += 1;
             apply_own(&mut folded, seq, &event.actions.state_delta);
+            room.take(bytes_of(&event.actions.state_delta), || {
+                folded.iter().map(|(name, (_, value))| name.len() as u64 + bytes_of(value)).sum()
+            })?;
             if seq.is_multiple_of(EVERY)
                 && let Some(shown) = shown_at(service, key, seq).await?
             {
@@ -222,6 +227,7 @@ struct FoldedLog {
     versions: HashMap<String, u64>,
     position: u64,
     events: u64,
+    room: FoldRoom,
 }
 
 impl FoldedLog {
@@ -251,7 +257,10 @@ impl FoldedLog {
         }
         self.position = self.position.max(change.position);
         self.events += 1;
-        Ok(())
+        let values = &self.values;
+        self.room.take(bytes_of(&change.value), || {
+            values.iter().map(|(name, value)| name.len() as u64 + bytes_of(value)).sum()
+        })
     }
 
     fn compare(&self, owner: &StateOwner, shown: &Map<String, Value>) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Committed state: an immutable view that is cheap to clone, whatever its size.
 
+use std::fmt;
 use std::sync::Arc;
 
 use imbl::OrdMap;
@@ -41,12 +42,37 @@ pub type ScopeMap = OrdMap<Arc<str>, Arc<Value>>;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StateMap {
     scopes: [ScopeMap; 4],
+    held: Held,
+}
+
+/// Something that lives as long as a state: a server's share of memory. It is no part of the state's value.
+#[derive(Clone, Default)]
+struct Held(Option<Arc<dyn Send + Sync>>);
+
+impl PartialEq for Held {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Held" } else { "None" })
+    }
 }
 
 impl StateMap {
     #[doc(hidden)]
     pub fn new(session: ScopeMap, user: ScopeMap, app: ScopeMap) -> Self {
-        Self { scopes: [session, user, app, ScopeMap::new()] }
+        Self { scopes: [session, user, app, ScopeMap::new()], held: Held::default() }
+    }
+
+    /// Keeps something until this state and all its clones are dropped.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_held(mut self, held: Arc<dyn Send + Sync>) -> Self {
+        self.held = Held(Some(held));
+        self
     }
 
     /// Returns the value of a key, or `None` if it is absent. A stored `null` is `Some(Value::Null)`.
@@ -114,7 +140,7 @@ impl StateMap {
     /// Returns a view of the keys of one scope. This is as cheap as a clone.
     #[must_use]
     pub fn only(&self, scope: Scope) -> Self {
-        let mut only = Self::default();
+        let mut only = Self { held: self.held.clone(), ..Self::default() };
         only.scopes[scope as usize] = self.scope(scope).clone();
         only
     }

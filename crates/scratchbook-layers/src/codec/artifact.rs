@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::text::{Encoded, marked, unreadable};
 use super::{Codec, Coded, Location};
-use scratchbook_core::artifact::{ArtifactService, ArtifactVersion, forward_artifacts};
+use scratchbook_core::artifact::{ArtifactService, ArtifactVersion, ListVersionsConfig, forward_artifacts};
 use scratchbook_core::content::Part;
 use scratchbook_core::error::Result;
 use scratchbook_core::json;
@@ -40,9 +40,24 @@ impl<S: ArtifactService, C: Codec> ArtifactService for Coded<S, C> {
         loaded.map(|part| self.decode_part(session, filename, part)).transpose()
     }
 
-    async fn list_artifact_versions(&self, session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>> {
-        let versions = self.service.list_artifact_versions(session, filename).await?;
-        versions.into_iter().map(|version| self.decode_version(session, filename, version)).collect()
+    async fn list_artifact_versions(
+        &self,
+        session: &SessionKey,
+        filename: &str,
+        config: &ListVersionsConfig,
+    ) -> Result<Vec<ArtifactVersion>> {
+        // The encoded metadata also contains the MIME type.
+        let mut encoded = *config;
+        encoded.has_metadata = true;
+        let versions = self.service.list_artifact_versions(session, filename, &encoded).await?;
+        let decoded = |version| {
+            let mut version = self.decode_version(session, filename, version)?;
+            if !config.has_metadata {
+                version.custom_metadata.clear();
+            }
+            Ok(version)
+        };
+        versions.into_iter().map(decoded).collect()
     }
 }
 

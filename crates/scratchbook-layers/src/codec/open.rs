@@ -6,8 +6,10 @@ use serde_json::{Map, Value};
 
 use super::{Codec, Coder, Location};
 use scratchbook_core::error::{Error, Result};
+use scratchbook_core::json::bytes_of;
+use scratchbook_core::plan::room::too_much;
 use scratchbook_core::session::{
-    Committed, Events, FeedCommit, FeedEntry, Session, SessionKey, StateChange, StateOwner,
+    Committed, Events, FeedCommit, FeedEntry, Session, SessionKey, StateBytes, StateChange, StateOwner,
 };
 use scratchbook_core::state::StateMap;
 
@@ -22,8 +24,10 @@ impl<C: Codec> Coder<C> {
     }
 
     pub(super) fn open_state(&self, key: &SessionKey, state: &StateMap) -> Result<StateMap> {
+        let mut left = StateBytes::MAX;
         let open = |(name, value): (String, &Value)| {
             let value = self.decode_value(value, &Location::value(key.app_name(), key.user_id(), &name))?.into_owned();
+            left = left.checked_sub(name.len() as u64 + bytes_of(&value)).ok_or_else(too_much)?;
             Ok((name, value))
         };
         Ok(StateMap::from(state.iter().map(open).collect::<Result<Map<_, _>>>()?))
@@ -92,11 +96,11 @@ impl<C: Codec> Coder<C> {
 }
 
 fn open_values(state: Map<String, Value>, open: impl Fn(&str, &Value) -> Result<Value>) -> Result<Map<String, Value>> {
-    state
-        .into_iter()
-        .map(|(name, value)| {
-            let value = open(&name, &value)?;
-            Ok((name, value))
-        })
-        .collect()
+    let mut left = StateBytes::MAX;
+    let opened = state.into_iter().map(|(name, value)| {
+        let value = open(&name, &value)?;
+        left = left.checked_sub(name.len() as u64 + bytes_of(&value)).ok_or_else(too_much)?;
+        Ok((name, value))
+    });
+    opened.collect()
 }

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use self::call::{MeasuredCall, delta_bytes, event_bytes, json_bytes};
-use scratchbook_core::artifact::{ArtifactService, ArtifactVersion};
+use scratchbook_core::artifact::{ArtifactService, ArtifactVersion, ListVersionsConfig};
 use scratchbook_core::content::Part;
 use scratchbook_core::error::{KeyWriter, Result};
 use scratchbook_core::event::Event;
@@ -97,7 +97,7 @@ impl<S> WithMetrics<S> {
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl<S: SessionService> SessionService for WithMetrics<S> {
-    forward_sessions!(self.service => capabilities, commits);
+    forward_sessions!(self.service => capabilities, state_bytes, commits);
 
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let call = self.call("create_session", app_name, Some(user_id));
@@ -249,9 +249,14 @@ impl<S: ArtifactService> ArtifactService for WithMetrics<S> {
         self.on_session("list_artifacts", session).watch(self.service.list_artifacts(session), Vec::len).await
     }
 
-    async fn list_artifact_versions(&self, session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>> {
+    async fn list_artifact_versions(
+        &self,
+        session: &SessionKey,
+        filename: &str,
+        config: &ListVersionsConfig,
+    ) -> Result<Vec<ArtifactVersion>> {
         let call = self.on_session("list_artifact_versions", session);
-        call.watch(self.service.list_artifact_versions(session, filename), Vec::len).await
+        call.watch(self.service.list_artifact_versions(session, filename, config), Vec::len).await
     }
 
     async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()> {

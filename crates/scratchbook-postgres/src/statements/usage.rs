@@ -9,6 +9,18 @@ statements! {
     Usages(fill) {
         of_user: Statement = fill.statement(&of_owner("app_name = $1 AND user_id = $2"), &[TEXT, TEXT]),
         of_app: Statement = fill.statement(&of_owner("app_name = $1"), &[TEXT]),
+        /// Reads the size of the state of the session $3, the user $2 and the app $1.
+        of_state: Statement = fill.statement(
+            &format!(
+                "SELECT
+                     (SELECT {KEYS} FROM {{schema}}.session_states
+                      WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND value IS NOT NULL),
+                     (SELECT {KEYS} FROM {{schema}}.user_states
+                      WHERE app_name = $1 AND user_id = $2 AND value IS NOT NULL),
+                     (SELECT {KEYS} FROM {{schema}}.app_states WHERE app_name = $1 AND value IS NOT NULL)"
+            ),
+            &[TEXT, TEXT, TEXT],
+        ),
         /// Reads how much a fork up to the event $4 would store.
         of_fork: Statement = fill.statement(
             &format!(
@@ -21,6 +33,8 @@ statements! {
         ),
     }
 }
+
+const KEYS: &str = "coalesce(pg_catalog.sum(pg_catalog.octet_length(key) + pg_catalog.octet_length(value)), 0)::bigint";
 
 const ARTIFACTS: &str = "coalesce(
     pg_catalog.sum(pg_catalog.octet_length(artifact) + pg_catalog.octet_length(custom_metadata)), 0

@@ -8,15 +8,17 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use percent_encoding::{AsciiSet, utf8_percent_encode};
-use scratchbook::artifact::ArtifactVersion;
+use scratchbook::artifact::{ArtifactVersion, ListVersionsConfig, all_versions, describe_version};
 use scratchbook::content::{Blob, Part};
-use scratchbook::{Result, SessionKey, plan};
+use scratchbook::{Error, Result, SessionKey, plan};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::AdkError;
 use super::artifact_path::{ArtifactPathTail, ArtifactTarget};
 use super::body::{JsonBody, SaveArtifactRequest};
+use crate::access::Caller;
+use crate::answers::{self, too_large};
 use crate::app_state::AppState;
 use crate::scope::SessionScope;
 use crate::wire_names::SEGMENT;
@@ -89,11 +91,7 @@ async fn read(
             let versions = artifacts.versions(name).await?;
             Json(versions.iter().map(|version| version.version).collect::<Vec<_>>()).into_response()
         }
-        ArtifactTarget::VersionsMetadata { name } => {
-            let versions = artifacts.versions(name).await?;
-            Json(versions.into_iter().map(|v| AdkArtifactVersion::new(&scope.key, name, v)).collect::<Vec<_>>())
-                .into_response()
-        }
+        ArtifactTarget::VersionsMetadata { name } => artifacts.describe_all(name, &scope.caller).await?,
         ArtifactTarget::VersionMetadata { name, version } => {
             let wanted = WantedVersion::parse(version).ok_or_else(invalid_version)?;
             let described = artifacts.describe(name, wanted).await?;
@@ -133,21 +131,54 @@ impl SessionArtifacts<'_> {
         part.ok_or_else(|| not_found("Artifact not found"))
     }
 
-    /// Returns the versions of an artifact, oldest first.
+    /// Returns the versions of an artifact without their metadata, oldest first.
     async fn versions(&self, name: &str) -> Result<Vec<ArtifactVersion>> {
         if plan::check_filename(name).is_err() {
             return Ok(Vec::new());
         }
-        self.app_state.store.artifacts.list_artifact_versions(self.key, name).await
+        all_versions(self.app_state.store.artifacts.as_ref(), self.key, name).await
+    }
+
+    /// Answers with the metadata of all versions, which are read page by page.
+    async fn describe_all(&self, name: &str, caller: &Caller) -> Result<Response> {
+        let most = self.app_state.limits.answer_bytes;
+        let mut out = b"[".to_vec();
+        let mut share = self.app_state.answers.share(caller);
+        let mut config = ListVersionsConfig::default();
+        while plan::check_filename(name).is_ok() {
+            let page = self.app_state.store.artifacts.list_artifact_versions(self.key, name, &config).await?;
+            let Some(last) = page.last() else { break };
+            config.from = last.version + 1;
+            for version in page {
+                if out.len() > 1 {
+                    out.push(b',');
+                }
+                let version = AdkArtifactVersion::new(self.key, name, version);
+                serde_json::to_writer(&mut out, &version).map_err(|e| {
+                    Error::internal("the metadata of a version cannot be written as JSON").with_source(e)
+                })?;
+            }
+            if out.len() > most {
+                let instead = "list the versions page by page at \
+                    /v1/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}/versions";
+                return Err(too_large(most, instead));
+            }
+            share.grow_to(out.len())?;
+        }
+        out.push(b']');
+        Ok(answers::ready(out, Some(share)))
     }
 
     async fn describe(&self, name: &str, wanted: WantedVersion) -> Result<Option<AdkArtifactVersion>> {
-        let mut versions = self.versions(name).await?;
-        let version = match wanted {
-            WantedVersion::Latest => versions.pop(),
-            WantedVersion::Number(number) => versions.into_iter().find(|version| version.version == number),
-            WantedVersion::Never => None,
+        let number = match wanted {
+            WantedVersion::Latest => None,
+            WantedVersion::Number(number) => Some(number),
+            WantedVersion::Never => return Ok(None),
         };
+        if plan::check_filename(name).is_err() {
+            return Ok(None);
+        }
+        let version = describe_version(self.app_state.store.artifacts.as_ref(), self.key, name, number).await?;
         Ok(version.map(|version| AdkArtifactVersion::new(self.key, name, version)))
     }
 }

@@ -63,6 +63,11 @@ impl Sizes {
     pub(super) fn weigh(&self, method: &Method, route: &str, uri: &Uri, body_bytes: u64) -> Weighed {
         let expected = match body_bytes {
             HEAVY_BYTES.. => ExpectedWork::Work(RequestWeight::HeavyWrite),
+            _ if reads_past(method, uri) => ExpectedWork::Work(RequestWeight::HeavyRead),
+            // ADK's list has the metadata of all versions, and ours that of a page.
+            _ if uri.path().ends_with("/versions/metadata") || route.ends_with("/versions") => {
+                ExpectedWork::LargeAnswer
+            }
             // The request may search thousands of items and find nothing, so the size of the answer says nothing about
             // its weight.
             _ if searches(route, uri) => ExpectedWork::Work(RequestWeight::HeavyRead),
@@ -102,6 +107,13 @@ impl Sizes {
     }
 }
 
+/// Returns whether a request asks for the state at an earlier event, which is folded from events and logs.
+fn reads_past(method: &Method, uri: &Uri) -> bool {
+    let query = uri.query().unwrap_or_default();
+    [Method::GET, Method::HEAD].contains(method)
+        && form_urlencoded::parse(query.as_bytes()).any(|(name, value)| name == "at" && !value.is_empty())
+}
+
 /// Returns whether a request searches a list, so that it may read much and return little. Such requests ask for events
 /// by their times, for sessions by something other than their user, or for sessions in the order of their creation.
 fn searches(route: &str, uri: &Uri) -> bool {
@@ -124,7 +136,7 @@ fn expected(method: &Method, route: &str) -> ExpectedWork {
     let last = route.rsplit('/').next().unwrap_or_default();
     match *method {
         Method::GET | Method::HEAD if route == SESSIONS || route == SESSION => ExpectedWork::LargeAnswer,
-        // ADK's PATCH answers with the whole session.
+        // ADK's PATCH answers with the whole session, which it reads after its commit.
         Method::PATCH if route == SESSION => ExpectedWork::LargeAnswer,
         // These routes read a whole history and return little.
         Method::GET | Method::HEAD if matches!(last, "verify" | "blame" | "diff" | "{invocation}") => {
@@ -172,6 +184,14 @@ mod tests {
         assert_eq!(weigh().weight, RequestWeight::HeavyRead);
         sizes.remember(weigh(), Some(1));
         assert_eq!(weigh().weight, RequestWeight::Light);
+    }
+
+    #[test]
+    fn the_state_at_an_earlier_event_is_heavy() {
+        let sizes = Sizes::new();
+        let weigh = |uri| sizes.weigh(&Method::GET, "/v1/x/state", &Uri::from_static(uri), 0).weight;
+        assert_eq!(weigh("/v1/x/state?key=a&at=3"), RequestWeight::HeavyRead);
+        assert_eq!(weigh("/v1/x/state?key=at"), RequestWeight::Light);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_T
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use scratchbook::artifact::ArtifactVersion;
+use scratchbook::artifact::{ArtifactVersion, ListVersionsConfig, describe_version};
 use scratchbook::content::Part;
 use scratchbook::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
@@ -115,13 +115,21 @@ pub(super) async fn versions(
 ) -> JsonAnswer<VersionPage> {
     let size = page_size("pageSize", query.page_size)?;
     let after = query.page_token.map(|token| number(&token)).transpose()?;
-    let versions = scope.app_state.store.artifacts.list_artifact_versions(&scope.key, &name).await?;
-    if versions.is_empty() {
+    let config = ListVersionsConfig::default().with_from(after.map_or(0, |after| after.saturating_add(1)));
+    let artifacts = &scope.app_state.store.artifacts;
+    let versions = artifacts.list_artifact_versions(&scope.key, &name, &config.with_limit(size)).await?;
+    if versions.is_empty() && after.is_none() {
         return Err(missing(&name).into());
     }
-    let first = after.map_or(0, |after| versions.partition_point(|version| version.version <= after));
-    let (versions, more) = page(versions, first, size);
-    let next_page_token = more.then(|| versions.last().map(|version| version.version.to_string())).flatten();
+    // A page may end before its size, because of the bytes of the metadata.
+    let next_page_token = match versions.last() {
+        Some(last) => {
+            let next = config.with_from(last.version + 1).with_limit(1).without_metadata();
+            let more = artifacts.list_artifact_versions(&scope.key, &name, &next).await?;
+            (!more.is_empty()).then(|| last.version.to_string())
+        }
+        None => None,
+    };
     Ok(Json(VersionPage { versions: versions.into_iter().map(ArtifactVersionBody::from).collect(), next_page_token }))
 }
 
@@ -184,8 +192,8 @@ pub(super) async fn save(
     let part = Part::bytes(data, kind);
     let artifacts = &scope.app_state.store.artifacts;
     let version = artifacts.save_artifact(&scope.key, &name, part, Map::new()).await?;
-    let versions = artifacts.list_artifact_versions(&scope.key, &name).await?;
-    let saved = versions.into_iter().find(|saved| saved.version == version).ok_or_else(|| missing(&name))?;
+    let saved = describe_version(artifacts.as_ref(), &scope.key, &name, Some(version)).await?;
+    let saved = saved.ok_or_else(|| missing(&name))?;
     Ok((StatusCode::CREATED, Json(ArtifactVersionBody::from(saved))))
 }
 

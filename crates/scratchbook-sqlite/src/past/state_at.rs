@@ -10,8 +10,9 @@ use crate::state::scope_and_user;
 use crate::state_log;
 use scratchbook_core::plan::folded::CHECKPOINT_EVENTS;
 use scratchbook_core::plan::fork::log_pruned;
+use scratchbook_core::plan::room::too_much;
 use scratchbook_core::plan::sql::rows;
-use scratchbook_core::session::{InitialState, SessionKey, StateOwner};
+use scratchbook_core::session::{InitialState, SessionKey, StateBytes, StateOwner};
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
 
 /// Returns the state at an event, and checkpoints to store so that the next call costs less.
@@ -24,7 +25,8 @@ pub(crate) fn state_at(
     let stored = fold::find_at(connection, key, seq, now)?;
     let position = stored.position_at(connection, seq)?;
     let mut fold = stored.fold(connection, seq, |_, _| false)?;
-    let [user, app] = [key.user(), key.app()].map(|owner| values(connection, &owner, position));
+    let mut left = StateBytes::MAX;
+    let [user, app] = [key.user(), key.app()].map(|owner| values(connection, &owner, position, &mut left));
     let (user, app) = (user?.ok_or_else(|| log_pruned(key, seq))?, app?.ok_or_else(|| log_pruned(key, seq))?);
     // The background job makes the checkpoints near the end of a session.
     if fold.count <= 2 * CHECKPOINT_EVENTS {
@@ -34,8 +36,8 @@ pub(crate) fn state_at(
 }
 
 /// Returns the values of a user or an app as they were at a position; `None` if its log was pruned beyond that
-/// position.
-fn values(connection: &Connection, owner: &StateOwner, position: u64) -> Fallible<Option<ScopeMap>> {
+/// position. The size of the values is subtracted from `left`.
+fn values(connection: &Connection, owner: &StateOwner, position: u64, left: &mut u64) -> Fallible<Option<ScopeMap>> {
     let (app, (scope, user)) = (owner.app_name(), scope_and_user(owner));
     // A key that was not written after the position has its value in its row. Each other key needs one lookup in the
     // log.
@@ -71,6 +73,7 @@ fn values(connection: &Connection, owner: &StateOwner, position: u64) -> Fallibl
         let name = named(row.get_ref(0)?.as_str().map_err(Into::into), place)?;
         let place = || format!("the value of key '{}' of {}", scope.key(name), names.join("/"));
         if let Some(text) = named(row.get_ref(1)?.as_str_or_null().map_err(Into::into), place)? {
+            *left = left.checked_sub((name.len() + text.len()) as u64).ok_or_else(too_much)?;
             rows::insert(&mut values, scope, names, name, text)?;
         }
     }

@@ -120,7 +120,7 @@ impl SessionService for VertexAiSessionService {
         Capabilities::none()
     }
 
-    unsupported_sessions!(IN_SESSION => get_state, list_state, put_state);
+    unsupported_sessions!(IN_SESSION => get_state, state_bytes, list_state, put_state);
     unsupported_sessions!(OTHER_STORE =>
         get_initial_state, get_state_at, blame, list_state_changes, list_feed, commits, list_event_hashes, hash_events);
     unsupported_sessions!("create a session with the state, and append the events to it" => fork_session);

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use scratchbook::artifact::ListVersionsConfig;
 use scratchbook::content::Part;
 use scratchbook::session::{ChangeQuery, FeedCommit, FeedStart, ForkConfig, LogPositions, Prune, Seen, StateOwner};
 use scratchbook::{
@@ -92,7 +93,8 @@ pub(crate) async fn check(store: &Store) {
     let text = |part: Option<Part>| part.unwrap().text.unwrap().to_string();
     assert_eq!(text(artifacts.load_artifact(&alices, "notes.txt", Some(0)).await.unwrap()), "one");
     assert_eq!(text(artifacts.load_artifact(&alices, "notes.txt", None).await.unwrap()), "two");
-    let versions = artifacts.list_artifact_versions(&alices, "user:photo").await.unwrap();
+    let versions =
+        artifacts.list_artifact_versions(&alices, "user:photo", &ListVersionsConfig::default()).await.unwrap();
     assert_eq!(versions.iter().map(|v| json!(v.custom_metadata)).collect::<Vec<_>>(), [json!({"n": 1})]);
 
     assert_eq!(sessions.locate_session("shop", "s1").await.unwrap().as_ref(), Some(&alices));

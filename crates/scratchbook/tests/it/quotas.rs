@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use scratchbook::artifact::ListVersionsConfig;
 use scratchbook::content::Part;
 use scratchbook::session::{Expiry, ForkConfig, ListSessionsConfig, Outcome, Prune, SessionServiceExt, StateOwner};
 use scratchbook::store::Limits;
@@ -266,7 +267,8 @@ async fn writes_whose_callers_have_left_stay_within_a_quota(store: Store) {
     for _ in 0..40 {
         sleep(Duration::from_millis(25)).await;
         let sessions = store.sessions.list_sessions("app", &config).await.unwrap().sessions.len();
-        let artifacts = store.artifacts.list_artifact_versions(&key, "a.txt").await.unwrap().len();
+        let artifacts =
+            store.artifacts.list_artifact_versions(&key, "a.txt", &ListVersionsConfig::default()).await.unwrap().len();
         let bytes = get(&store, &key).await.stored_bytes().unwrap();
         assert!(sessions <= 3 && artifacts <= 2 && bytes <= 4000, "{sessions} {artifacts} {bytes}");
     }

@@ -24,7 +24,7 @@ struct SlowStore {
 impl SessionService for SlowStore {
     forward_sessions!(self.store =>
         capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_state,
-        list_feed, commits, update_session, prune, list_sessions, locate_session, delete_session, get_state,
+        list_feed, commits, update_session, prune, list_sessions, locate_session, delete_session, get_state, state_bytes,
         put_state, list_state_changes, list_event_hashes, hash_events, list_owners, delete_user, check_writable, close);
 
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
@@ -43,7 +43,7 @@ struct RetryingStore(Arc<dyn SessionService>);
 impl SessionService for RetryingStore {
     forward_sessions!(self.0 =>
         capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_state,
-        list_feed, commits, update_session, prune, list_sessions, locate_session, delete_session, get_state,
+        list_feed, commits, update_session, prune, list_sessions, locate_session, delete_session, get_state, state_bytes,
         put_state, list_state_changes, list_event_hashes, hash_events, list_owners, delete_user, check_writable, close);
 
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {

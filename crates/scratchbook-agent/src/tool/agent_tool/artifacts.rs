@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use crate::agent::ToolContext;
-use scratchbook_core::artifact::{ArtifactService, ArtifactVersion};
+use scratchbook_core::artifact::{ArtifactService, ArtifactVersion, ListVersionsConfig};
 use scratchbook_core::content::Part;
 use scratchbook_core::error::Result;
 use scratchbook_core::session::SessionKey;
@@ -43,8 +43,13 @@ impl ArtifactService for ForwardedArtifacts {
         self.context.list_artifacts().await
     }
 
-    async fn list_artifact_versions(&self, _session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>> {
-        self.context.list_artifact_versions(filename).await
+    async fn list_artifact_versions(
+        &self,
+        _session: &SessionKey,
+        filename: &str,
+        config: &ListVersionsConfig,
+    ) -> Result<Vec<ArtifactVersion>> {
+        self.context.list_artifact_versions(filename, config).await
     }
 
     async fn delete_artifact(&self, _session: &SessionKey, filename: &str) -> Result<()> {

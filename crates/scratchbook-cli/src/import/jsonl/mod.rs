@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek};
 
 use async_trait::async_trait;
+use scratchbook::artifact::all_versions;
 use scratchbook::content::Part;
 use scratchbook::environment::{Environment, SystemEnvironment};
 use scratchbook::session::{ChangeQuery, Expiry, StateChange, StateOwner};
@@ -353,7 +354,7 @@ impl<'a> JsonlImport<'a> {
         let artifacts = &self.database.artifacts;
         let there = match &self.artifacts {
             Some((name, there)) if *name == filename => *there,
-            _ => artifacts.list_artifact_versions(&key, &filename).await?.len() as u64,
+            _ => all_versions(artifacts.as_ref(), &key, &filename).await?.len() as u64,
         };
         self.artifacts = Some((filename.clone(), there));
         let row = || format!("artifact {filename}, version {version}, of {key}");

@@ -7,6 +7,7 @@ use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use futures_util::Stream;
+use scratchbook::artifact::{all_versions, describe_version};
 use scratchbook::session::InitialState;
 use scratchbook::state::Scope;
 use scratchbook::store::Store;
@@ -109,7 +110,9 @@ fn lines(
             if filename.starts_with("user:") {
                 continue;
             }
-            for found in store.artifacts.list_artifact_versions(&key, &filename).await? {
+            for found in all_versions(store.artifacts.as_ref(), &key, &filename).await? {
+                let described = describe_version(store.artifacts.as_ref(), &key, &filename, Some(found.version)).await?;
+                let Some(found) = described else { continue };
                 let Some(artifact) = store.artifacts.load_artifact(&key, &filename, Some(found.version)).await? else {
                     continue;
                 };

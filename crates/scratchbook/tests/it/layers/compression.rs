@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use scratchbook::artifact::ArtifactService;
+use scratchbook::artifact::{ArtifactService, ListVersionsConfig};
 use scratchbook::content::Part;
 use scratchbook::layer::WithCompression;
 use scratchbook::session::StateOwner;
@@ -39,7 +39,8 @@ async fn large_things_are_small_in_the_store() {
     assert_eq!(read.state().get("large"), Some(&json!(long())));
     assert_eq!(read.events().get(0).unwrap().content.as_ref().unwrap().text(), long());
     assert_eq!(service.load_artifact(session.key(), "large", None).await.unwrap(), Some(Part::text(long())));
-    let versions = service.list_artifact_versions(session.key(), "large").await.unwrap();
+    let versions =
+        service.list_artifact_versions(session.key(), "large", &ListVersionsConfig::default()).await.unwrap();
     assert_eq!(versions[0].mime_type, None, "text has none, and not that of what is compressed");
 }
 

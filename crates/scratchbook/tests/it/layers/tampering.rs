@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
-use scratchbook::artifact::ArtifactService;
+use scratchbook::artifact::{ArtifactService, ListVersionsConfig};
 use scratchbook::content::Part;
 use scratchbook::layer::{Keyring, PlainValues, WithEncryption};
 use scratchbook::session::{ChangeQuery, FeedStart, StateOwner};
@@ -53,7 +53,7 @@ async fn read_all(service: &SealedSqlite) -> Result<()> {
     service.list_state_changes(&StateOwner::user("app", "alice")?, &ChangeQuery::After(0), 100).await?;
     service.list_feed(&StateOwner::user("app", "alice")?, &FeedStart::Beginning, 100).await?;
     service.load_artifact(&alice(), "f", None).await?;
-    service.list_artifact_versions(&alice(), "f").await.map(drop)
+    service.list_artifact_versions(&alice(), "f", &ListVersionsConfig::default()).await.map(drop)
 }
 
 async fn assert_found(change: &str) {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rusqlite::Connection;
-use scratchbook::artifact::ArtifactService;
+use scratchbook::artifact::{ArtifactService, ListVersionsConfig};
 use scratchbook::content::Part;
 use scratchbook::environment::{Environment, SystemEnvironment};
 use scratchbook::session::{ChangeQuery, Expiry, FeedStart, Prune, SessionServiceExt, StateOwner};
@@ -81,7 +81,10 @@ async fn a_session_is_there_until_its_time_comes_by_the_stores_clock() {
     assert_eq!(feed.entries.len(), 0);
     assert_eq!(service.load_artifact(&key("s1"), "notes", None).await.unwrap(), None);
     assert_eq!(service.list_artifacts(&key("s1")).await.unwrap(), ["user:notes"]);
-    assert_eq!(service.list_artifact_versions(&key("s1"), "notes").await.unwrap().len(), 0);
+    assert_eq!(
+        service.list_artifact_versions(&key("s1"), "notes", &ListVersionsConfig::default()).await.unwrap().len(),
+        0
+    );
     assert_eq!(rows(&database, "s1").len(), 5, "nothing is gone yet");
     // By an earlier clock, the session still exists.
     clock.set(1_000_000.0);

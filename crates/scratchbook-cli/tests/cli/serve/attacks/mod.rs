@@ -52,6 +52,41 @@ fn lists_of_large_states_stop_nobody() {
 }
 
 #[test]
+#[ignore = "long: large states are written"]
+fn large_states_that_are_read_whole_stop_nobody() {
+    for keys in [7, 12] {
+        let stage = AttackStage::new(&[]);
+        strikes::make_large_state(&stage, "large", keys);
+        let measured = stage.attacked_by(&strikes::whole_states("large"));
+        hold(&format!("every read of {keys} values of 4 MiB"), stage, &measured);
+    }
+}
+
+#[test]
+fn metadata_of_many_versions_stops_nobody() {
+    let stage = AttackStage::new(&[]);
+    strikes::make_versions(&stage, "s1", 200);
+    let measured = stage.attacked_by(&strikes::versions("s1"));
+    hold("versions of an artifact with 64 KiB of metadata each", stage, &measured);
+}
+
+#[test]
+fn patches_that_wait_for_a_lock_of_the_file_stop_no_reader() {
+    let stage = AttackStage::new(&[]);
+    stage.make("mallory", "s1");
+    let lock = std::fs::File::open(stage.path("agents.db-lock")).unwrap();
+    lock.lock().unwrap();
+    let patches = strikes::patches_of("s1");
+    let measured = std::thread::scope(|scope| {
+        let attacked = scope.spawn(|| stage.attacked_by(&patches));
+        std::thread::sleep(Duration::from_secs(4));
+        lock.unlock().unwrap();
+        attacked.join().unwrap()
+    });
+    hold("ADK's PATCHes while another process holds the lock of the file", stage, &measured);
+}
+
+#[test]
 #[ignore = "long: runs are waited for at the end"]
 fn runs_that_do_not_end_leave_room_for_others() {
     let stage = AttackStage::new(&["--max-runs", "100"]);

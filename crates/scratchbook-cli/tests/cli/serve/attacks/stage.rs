@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -39,7 +40,7 @@ pub(super) struct AttackStage {
     bob: String,
     /// The agent's model, which accepts connections and never answers.
     _model: TcpListener,
-    _fixture: Fixture,
+    fixture: Fixture,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -108,7 +109,7 @@ impl AttackStage {
             reader: reader.0,
             bob: bob.0,
             _model: model,
-            _fixture: fixture,
+            fixture,
             _turn: turn,
         };
         stage.make("bob", "small");
@@ -135,6 +136,11 @@ impl AttackStage {
 
     pub(super) fn make(&self, user: &str, session: &str) {
         self.make_with(user, &json!({"id": session}));
+    }
+
+    /// Returns the path of a file beside the server's database.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.fixture.path(name)
     }
 
     /// Creates a session with given events.

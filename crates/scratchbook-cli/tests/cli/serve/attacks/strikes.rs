@@ -127,6 +127,83 @@ fn append(body: String) -> Strike {
     })
 }
 
+/// Writes this many values of nearly 4 MiB to mallory's state.
+pub(super) fn make_large_state(stage: &AttackStage, session: &str, keys: usize) {
+    stage.make("mallory", session);
+    let mut connection = stage.connect().unwrap();
+    for n in 0..keys {
+        let delta =
+            json!({"author": "mallory", "stateDelta": {format!("k{n}"): "x".repeat(4 * MIB - 300)}}).to_string();
+        let asked = connection.ask("PATCH", "/v1/apps/helper/users/mallory/state", stage.login("mallory"), &delta);
+        let (status, _, body) = asked.unwrap();
+        assert_eq!(status, 200, "{body}");
+    }
+}
+
+/// Sends every kind of request that reads the whole state of a session.
+pub(super) fn whole_states(session: &'static str) -> Strike {
+    Box::new(move |stage, client| {
+        let v1 = "/v1/apps/helper/users/mallory/sessions";
+        let adk = "/apps/helper/users/mallory/sessions";
+        let run = json!({"appName": "helper", "userId": "mallory", "sessionId": session,
+            "newMessage": {"role": "user", "parts": [{"text": "Hello"}]}});
+        let vertex = json!({"userId": "mallory"});
+        let (method, path, body) = match client % 13 {
+            0 => ("POST", v1.to_owned(), json!({})),
+            1 => ("POST", adk.to_owned(), json!({})),
+            2 => ("GET", format!("{v1}/{session}"), json!(null)),
+            3 => ("GET", format!("{adk}/{session}"), json!(null)),
+            4 => ("GET", format!("{v1}/{session}/state?at=0"), json!(null)),
+            5 => ("POST", format!("{v1}/{session}/fork"), json!({})),
+            6 => ("GET", format!("{v1}/{session}/diff?before=0&after=0"), json!(null)),
+            7 => ("GET", format!("{v1}/{session}/verify"), json!(null)),
+            8 => ("PATCH", format!("{adk}/{session}"), json!({"stateDelta": {"q": client}})),
+            9 => ("POST", "/run".to_owned(), run),
+            10 => ("POST", "/v1beta1/reasoningEngines/helper/sessions".to_owned(), vertex),
+            11 => ("GET", format!("/inspector/apps/helper/users/mallory/sessions/{session}?at=0"), json!(null)),
+            _ => ("POST", format!("{v1}/{session}/rewind"), json!({"beforeInvocationId": "none"})),
+        };
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        strike_and_read(stage, method, &path, stage.login("mallory"), body.as_bytes());
+    })
+}
+
+/// Saves versions of an artifact with as much metadata as a version may have.
+pub(super) fn make_versions(stage: &AttackStage, session: &str, count: usize) {
+    stage.make("mallory", session);
+    let path = format!("/apps/helper/users/mallory/sessions/{session}/artifacts");
+    let mut connection = stage.connect().unwrap();
+    let mut save = |metadata: usize| {
+        let body =
+            json!({"filename": "m.txt", "artifact": {"text": "x"}, "customMetadata": {"k": "v".repeat(metadata)}});
+        connection.ask("POST", &path, stage.login("mallory"), &body.to_string()).unwrap().0
+    };
+    assert_eq!(save(15 * MIB), 413);
+    for _ in 0..count {
+        assert_eq!(save(65_000), 200);
+    }
+}
+
+pub(super) fn versions(session: &'static str) -> Strike {
+    Box::new(move |stage, client| {
+        let path = format!("/apps/helper/users/mallory/sessions/{session}/artifacts/m.txt/versions");
+        let path = match client % 3 {
+            0 => format!("{path}/metadata"),
+            1 => path,
+            _ => format!("/v1{path}"),
+        };
+        strike_and_read(stage, "GET", &path, stage.login("mallory"), b"");
+    })
+}
+
+pub(super) fn patches_of(session: &'static str) -> Strike {
+    let body = json!({"stateDelta": {"step": 1}}).to_string().into_bytes();
+    Box::new(move |stage, _| {
+        let path = format!("/apps/helper/users/mallory/sessions/{session}");
+        strike_and_read(stage, "PATCH", &path, stage.login("mallory"), &body);
+    })
+}
+
 /// Opens watches of mallory's sessions. They receive no events of others.
 pub(super) fn watchers(stage: &AttackStage, count: usize) -> Vec<TcpStream> {
     let path = "/v1/apps/helper/users/mallory/watch";
