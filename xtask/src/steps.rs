@@ -215,7 +215,7 @@ pub(crate) fn bench(arguments: &[&str]) -> Step {
     let mut words = vec!["bench".to_owned(), "-p".to_owned(), "scratchbook-benches".to_owned()];
     if arguments.is_empty() {
         // The server's benches are left out, because they need more than a build.
-        let benches = ["ratios", "turns", "capacity", "instructions", "history", "paths"];
+        let benches = ["ratios", "turns", "capacity", "instructions", "history", "paths", "bodies"];
         words.extend(benches.iter().flat_map(|bench| ["--bench", bench]).map(str::to_owned));
     }
     words.extend(arguments.iter().map(|word| (*word).to_owned()));

@@ -176,13 +176,26 @@ pub async fn bad_names_are_refused(store: &Store) {
             "a load of it",
         );
     }
-    for path in
-        ["../../evil.txt", "a/../b", "..", "user:../x", "a\\..\\b", "/etc/passwd", "\\\\host\\x", "C:x", "a/versions/0"]
-    {
+    for path in [
+        ".",
+        "../../evil.txt",
+        "a/../b",
+        "..",
+        "user:../x",
+        "a\\..\\b",
+        "/etc/passwd",
+        "\\\\host\\x",
+        "C:x",
+        "a/versions/0",
+    ] {
         let result = store.artifacts.save_artifact(&key, path, Part::text("x"), Map::new()).await;
         assert_refused(result, ErrorKind::InvalidArgument, path);
         assert_eq!(load(store, &key, path).await, None, "{path}");
         store.artifacts.delete_artifact(&key, path).await.expect("delete_artifact");
+    }
+    for key in [test.key("alice", ".."), test.key(".", "s")] {
+        let result = store.artifacts.save_artifact(&key, "f", Part::text("x"), Map::new()).await;
+        assert_refused(result, ErrorKind::InvalidArgument, "an address that no URL can name");
     }
 }
 

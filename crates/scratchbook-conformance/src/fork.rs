@@ -160,7 +160,9 @@ pub async fn a_fork_that_cannot_be_is_refused(store: &Store) {
     assert_refused(fork(&key, config("trunk")).await.map(drop), ErrorKind::AlreadyExists, "its own id");
     test.create_as("alice", CreateSessionConfig::default().with_session_id("taken")).await;
     assert_refused(fork(&key, config("taken")).await.map(drop), ErrorKind::AlreadyExists, "a taken id");
-    assert_refused(fork(&key, config("a\nb")).await.map(drop), ErrorKind::InvalidArgument, "a bad id");
+    for bad in ["a\nb", ".", ".."] {
+        assert_refused(fork(&key, config(bad)).await.map(drop), ErrorKind::InvalidArgument, "a bad id");
+    }
     assert_eq!(test.list(None).await.len(), 2);
     let bobs = SessionKey::new(&test.app, "bob", "trunk").unwrap();
     assert_refused(fork(&bobs, ForkConfig::default()).await.map(drop), ErrorKind::NotFound, "another user's session");

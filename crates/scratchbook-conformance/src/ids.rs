@@ -125,6 +125,28 @@ pub async fn ids_hold_no_control_characters(store: &Store) {
     assert!(test.get(session.key()).await.events().is_empty());
 }
 
+/// `.` and `..` are `InvalidArgument` as the name of an app, and as the id of a user, session or event, wherever
+/// something is created: no URL can name them. A read with such an id finds nothing.
+pub async fn ids_that_no_url_can_name_are_not_created(store: &Store) {
+    let test = TestApp::new(store);
+    let session = test.create("alice", json!({})).await;
+    for bad in [".", ".."] {
+        let refused = |result, what| {
+            assert_refused::<scratchbook_core::session::Session>(result, ErrorKind::InvalidArgument, what)
+        };
+        refused(store.sessions.create_session(bad, "alice", with_id("s")).await, "an app name");
+        refused(test.try_create(bad, with_id("s")).await, "a user id");
+        refused(test.try_create("alice", with_id(bad)).await, "a session id");
+        refused(test.try_create("alice", with_id(&format!(" {bad} "))).await, "a session id after trimming");
+        let result = test.try_append(session.key(), saying("hello").with_id(bad)).await;
+        assert_refused(result, ErrorKind::InvalidArgument, "an event id");
+        let read = store.sessions.get_session(&test.key("alice", bad), &GetSessionConfig::default()).await;
+        assert!(!matches!(read, Ok(Some(_))), "{bad}");
+    }
+    assert_eq!(test.list(None).await.len(), 1);
+    assert!(test.get(session.key()).await.events().is_empty());
+}
+
 /// A session id is trimmed at creation and at lookup.
 pub async fn session_ids_are_trimmed(store: &Store) {
     let test = TestApp::new(store);

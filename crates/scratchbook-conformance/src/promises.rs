@@ -31,6 +31,7 @@ macro_rules! for_each_promise {
                 an_app_name_may_be_empty
                 ids_have_at_most_512_bytes
                 ids_hold_no_control_characters
+                ids_that_no_url_can_name_are_not_created
                 session_ids_are_trimmed
                 an_empty_session_id_means_make_one
             }

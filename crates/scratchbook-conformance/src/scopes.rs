@@ -72,7 +72,7 @@ pub async fn an_empty_name_is_a_name(store: &Store) {
 /// Keys are compared byte by byte: keys that differ in case, accents or trailing spaces are different.
 pub async fn keys_are_compared_byte_by_byte(store: &Store) {
     let test = TestApp::new(store);
-    let names = NAMES.iter().copied().chain(["cart ", " cart", "cart\n", "cart\t", "cart\u{a0}", "\u{7f}"]);
+    let names = NAMES.iter().copied().chain([".", "..", "cart ", " cart", "cart\n", "cart\t", "cart\u{a0}", "\u{7f}"]);
     let mut sent = Map::new();
     for name in names {
         for scope in [Scope::Session, Scope::User, Scope::App] {

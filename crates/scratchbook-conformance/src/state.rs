@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::support::{TestApp, assert_refused, changing, delta, removal, state};
 use scratchbook_core::error::ErrorKind;
-use scratchbook_core::session::SessionServiceExt;
+use scratchbook_core::session::{SessionServiceExt, StateOwner};
 use scratchbook_core::state::StateDelta;
 use scratchbook_core::store::Store;
 
@@ -53,7 +53,7 @@ pub async fn put_state_takes_names_without_prefix(store: &Store) {
     assert_eq!(state(&session), expected);
 }
 
-/// An invalid name or value in `put_state` is `InvalidArgument`, and nothing of the delta is written.
+/// An invalid owner, name or value in `put_state` is `InvalidArgument`, and nothing of the delta is written.
 pub async fn a_bad_put_writes_nothing(store: &Store) {
     let test = TestApp::new(store);
     let name = "n".repeat(1022);
@@ -61,6 +61,10 @@ pub async fn a_bad_put_writes_nothing(store: &Store) {
         let bad = delta(json!({"a": 1})).with(name.as_str(), 1).unwrap().with("z", 1).unwrap();
         let refused = test.sessions().put_state(&owner, bad, "admin".into()).await;
         assert_refused(refused, ErrorKind::InvalidArgument, "a name that is too long with its prefix");
+    }
+    for owner in [StateOwner::user(&test.app, "..").unwrap(), StateOwner::app(".").unwrap()] {
+        let refused = test.sessions().put_state(&owner, delta(json!({"a": 1})), "admin".into()).await;
+        assert_refused(refused, ErrorKind::InvalidArgument, "an owner that no URL can name");
     }
     assert_eq!(test.user_state("alice").await, json!({}));
     assert_eq!(test.app_state().await, json!({}));

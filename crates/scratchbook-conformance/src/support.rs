@@ -38,7 +38,7 @@ pub(super) const NAMES: &[&str] = &[
     "'; DROP TABLE sessions; --",
     "a/b",
     "a\\b",
-    "..",
+    "...",
     "NULL",
     "0",
     "00",

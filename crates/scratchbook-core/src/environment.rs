@@ -1,9 +1,11 @@
-//! The source of time and ids, which tests can replace.
+//! The source of time and ids, which tests can replace, and the time by which a caller wants its answer.
 
 use std::fmt;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
+
+use crate::error::{Error, ErrorKind, Result};
 
 /// The clock and the id source of stores and runners.
 pub trait Environment: fmt::Debug + Send + Sync + 'static {
@@ -25,5 +27,80 @@ impl Environment for SystemEnvironment {
 
     fn new_id(&self) -> String {
         Uuid::now_v7().to_string()
+    }
+}
+
+tokio::task_local! {
+    static DEADLINE: Deadline;
+}
+
+/// How many steps a long loop takes before it looks at its deadline again.
+pub const STEPS: usize = 10_000;
+
+/// The time by which a call has to end. By default there is none.
+///
+/// A time limit from outside, such as that of `tokio::time::timeout`, takes effect only where a call waits. So a loop
+/// that computes for long looks at the deadline of the task that called it, which [`scope`](Self::scope) has set.
+///
+/// ```
+/// use std::time::Duration;
+/// use scratchbook::environment::Deadline;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let late = Deadline::after(Duration::ZERO).scope(async { Deadline::current().check() }).await;
+/// assert!(late.is_err());
+/// assert!(Deadline::current().check().is_ok());
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Deadline(Option<Instant>);
+
+impl Deadline {
+    /// Returns the deadline that ends this time from now, or the current one if that is earlier.
+    #[must_use]
+    pub fn after(time: Duration) -> Self {
+        let earlier = Self::current().0.into_iter().chain(Instant::now().checked_add(time)).min();
+        Self(earlier)
+    }
+
+    /// Returns the deadline of the running task.
+    #[must_use]
+    pub fn current() -> Self {
+        DEADLINE.try_with(|deadline| *deadline).unwrap_or_default()
+    }
+
+    /// Runs a future with this as its current deadline.
+    pub async fn scope<F: Future>(self, future: F) -> F::Output {
+        DEADLINE.scope(self, future).await
+    }
+
+    /// Runs a computation with this as its current deadline: on another thread, the task's own is not known.
+    pub fn sync_scope<T>(self, work: impl FnOnce() -> T) -> T {
+        DEADLINE.sync_scope(self, work)
+    }
+
+    /// Ends a computation that has written nothing yet, or whose writes are taken back after an error.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` after the deadline.
+    pub fn check(self) -> Result<()> {
+        match self.0 {
+            Some(end) if Instant::now() >= end => {
+                let message =
+                    "this took longer than the time limit of the call; nothing was changed, send less at once";
+                Err(Error::new(ErrorKind::Unavailable, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks the deadline in each ten thousandth step of a loop.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub fn check_at(self, step: usize) -> Result<()> {
+        if step % STEPS == STEPS - 1 { self.check() } else { Ok(()) }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use scratchbook::environment::Deadline;
 use scratchbook::{Event, GetSessionConfig, Result, SessionKey, SessionService};
 
 use crate::answers::PAGE_BYTES;
@@ -22,6 +23,7 @@ pub(crate) async fn last_event(
 ) -> Result<Option<Arc<Event>>> {
     let mut before = u64::MAX;
     loop {
+        Deadline::current().check()?;
         let config = GetSessionConfig::default().with_events_before(before, PAGE);
         let config = config.with_page_bytes(PAGE_BYTES).without_state();
         let Some(session) = sessions.get_session(key, &config).await? else {

@@ -8,6 +8,7 @@ use std::task::Poll;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use scratchbook::environment::Deadline;
 use scratchbook::{Error, ErrorKind, Result, json};
 use serde::Serialize;
 use tokio::runtime::Handle;
@@ -84,9 +85,10 @@ impl Heavy {
 
 impl WorkerPermit {
     async fn compute<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+        let deadline = Deadline::current();
         // The place stays taken until the work is done, even if nobody waits for the result.
         let done = spawn_blocking(move || {
-            let done = work();
+            let done = deadline.sync_scope(work);
             self.leave();
             done
         });

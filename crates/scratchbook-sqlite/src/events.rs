@@ -89,7 +89,8 @@ pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent, now: i64) ->
     )?;
     let origin = Origin { position, session: Some((key, seq)), event_id: &event.id, author: &event.author, time };
     let mut growth = GrowthByScope::default();
-    for change in &new.changes {
+    for (step, change) in new.changes.iter().enumerate() {
+        new.prepared.deadline.check_at(step)?;
         let was_there = match change.scope {
             Scope::Session => state::write_own(tx, key, seq, change)?,
             Scope::User => state::write_shared(tx, app, Some(user), change, &origin)?,

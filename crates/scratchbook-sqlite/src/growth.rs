@@ -74,6 +74,12 @@ impl<'a> GrowthByScope<'a> {
     /// Refuses the commit if a scope gains keys and then has more than the limit.
     pub(super) fn check(&self, tx: &Tx<'_>, of: KeysAddress<'_>, limits: &Limits) -> Fallible<()> {
         for (scope, keys) in [(Scope::Session, &self.session), (Scope::User, &self.user), (Scope::App, &self.app)] {
+            if keys.more < 0
+                && let Some(bound) = tx.counts().bound(of, scope)
+            {
+                // Otherwise, a commit that removes and adds keys by turns would count all keys each time.
+                tx.counts().set_bound(of, scope, bound.saturating_sub(keys.more.unsigned_abs()));
+            }
             if keys.more <= 0 || limits.keys_per_scope == u64::MAX {
                 continue;
             }

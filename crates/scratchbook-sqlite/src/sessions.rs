@@ -146,7 +146,8 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<Option
         growth.add(change, was_there);
     }
     growth.check(tx, key.into(), &new.limits)?;
-    for event in &new.events {
+    for (step, event) in new.events.iter().enumerate() {
+        new.deadline.check_at(step)?;
         // The events are stored even if the session expires at once.
         events::append(tx, key, event, i64::MIN)?;
     }

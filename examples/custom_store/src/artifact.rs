@@ -42,7 +42,7 @@ impl ArtifactService for MapStore {
         custom_metadata: Map<String, Value>,
     ) -> Result<u64> {
         let name = artifact_name(session, filename)?;
-        let prepared = prepare_artifact(filename, artifact, custom_metadata, &self.limits)?;
+        let prepared = prepare_artifact(session, filename, artifact, custom_metadata, &self.limits)?;
         let mut inner = self.of_session(session)?;
         let versions = inner.artifacts.entry(name).or_default();
         versions.push((prepared, SystemEnvironment.now()));

@@ -1,6 +1,6 @@
 //! Messages that answer calls. Such a message continues the run that made the calls.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::agent::{ConfirmationProgress, is_request, progress};
@@ -47,7 +47,7 @@ impl AnsweredCalls {
         if message.function_responses().next().is_none() {
             return Ok(Self::default());
         }
-        let mut reader = MessageReader::new(events);
+        let mut reader = MessageReader::new(message.parts(), events);
         for part in message.parts() {
             match answer_of(part) {
                 Some((id, response)) => reader.add_answer(id, response, part)?,
@@ -73,9 +73,11 @@ impl AnsweredCalls {
     pub(super) fn of_last(events: &[Arc<Event>]) -> Vec<CallingAgent> {
         let mut answered = Self::default();
         let last = events.iter().rfind(|event| event.actions.compaction.is_none());
-        for part in last.and_then(|last| last.content.as_ref()).map(Content::parts).unwrap_or_default() {
-            if let Some((place, _)) = answer_of(part).and_then(|(id, _)| find(id, events).ok()) {
-                answered.take(&events[place], part.clone());
+        let parts = last.and_then(|last| last.content.as_ref()).map(Content::parts).unwrap_or_default();
+        let calls = calls_of(parts, events);
+        for part in parts {
+            if let Some((place, _)) = answer_of(part).and_then(|(id, _)| calls.get(id)) {
+                answered.take(&events[*place], part.clone());
             }
         }
         answered.callers
@@ -103,6 +105,7 @@ impl AnsweredCalls {
 /// Reads the parts of a message that answers calls.
 struct MessageReader<'a> {
     events: &'a [Arc<Event>],
+    calls: CallsById<'a>,
     answered: AnsweredCalls,
     /// The id of the first call that is answered.
     first: &'a str,
@@ -117,9 +120,10 @@ struct MessageReader<'a> {
 }
 
 impl<'a> MessageReader<'a> {
-    fn new(events: &'a [Arc<Event>]) -> Self {
+    fn new(parts: &[Part], events: &'a [Arc<Event>]) -> Self {
         Self {
             events,
+            calls: calls_of(parts, events),
             answered: AnsweredCalls::default(),
             first: "",
             confirmations: BTreeMap::new(),
@@ -130,7 +134,11 @@ impl<'a> MessageReader<'a> {
     }
 
     fn add_answer(&mut self, id: &'a str, response: &FunctionResponse, part: &Part) -> Result<()> {
-        let (place, call) = find(id, self.events)?;
+        let (place, call) = *self.calls.get(id).ok_or_else(|| {
+            Error::invalid(format!(
+                "the message answers the call '{id}', which is not among the events of the session; answer one that is"
+            ))
+        })?;
         let event = &self.events[place];
         self.check_run(id, event)?;
         self.answered.run = Some(event.invocation_id.clone());
@@ -225,15 +233,26 @@ fn answer_of(part: &Part) -> Option<(&str, &FunctionResponse)> {
     Some((response.id.as_deref().filter(|id| !id.is_empty())?, response))
 }
 
-/// Returns the last call with an id, and the place of its event.
-fn find<'a>(id: &str, events: &'a [Arc<Event>]) -> Result<(usize, &'a FunctionCall)> {
-    let of_event = |event: &'a Event| event.function_calls().find(|call| call.id.as_deref() == Some(id));
-    let mut found = events.iter().enumerate().rev().filter_map(|(place, event)| Some((place, of_event(event)?)));
-    found.next().ok_or_else(|| {
-        Error::invalid(format!(
-            "the message answers the call '{id}', which is not among the events of the session; answer one that is"
-        ))
-    })
+/// Calls by id, each with the place of its event.
+type CallsById<'a> = HashMap<&'a str, (usize, &'a FunctionCall)>;
+
+/// Returns the calls that these parts answer. If several calls have one id, the last one is meant.
+///
+/// The events are looked through once: a message may answer ten thousand calls.
+fn calls_of<'a>(parts: &[Part], events: &'a [Arc<Event>]) -> CallsById<'a> {
+    let wanted: HashSet<&str> = parts.iter().filter_map(answer_of).map(|(id, _)| id).collect();
+    let mut calls = CallsById::new();
+    for (place, event) in events.iter().enumerate().rev() {
+        if calls.len() == wanted.len() {
+            break;
+        }
+        for call in event.function_calls() {
+            if let Some(id) = call.id.as_deref().filter(|id| wanted.contains(id)) {
+                calls.entry(id).or_insert((place, call));
+            }
+        }
+    }
+    calls
 }
 
 /// Returns the response, with the name of its call added.

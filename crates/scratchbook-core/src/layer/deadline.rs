@@ -4,6 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use crate::artifact::{ArtifactService, forward_artifacts};
+use crate::environment::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{SessionService, forward_sessions};
 
@@ -39,6 +40,7 @@ impl<S> WithDeadline<S> {
     }
 
     async fn bound<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
+        let call = Deadline::after(self.deadline).scope(call);
         tokio::time::timeout(self.deadline, call).await.unwrap_or_else(|_| {
             let seconds = self.deadline.as_secs_f64();
             Err(Error::new(ErrorKind::Unavailable, format!("no answer within the deadline of {seconds} s; try again")))

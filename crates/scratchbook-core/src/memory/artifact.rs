@@ -47,7 +47,7 @@ impl ArtifactService for InMemorySessionService {
         custom_metadata: Map<String, Value>,
     ) -> Result<u64> {
         let name = artifact_name(session, filename)?;
-        let prepared = prepare_artifact(filename, artifact, custom_metadata, &self.limits)?;
+        let prepared = prepare_artifact(session, filename, artifact, custom_metadata, &self.limits)?;
         let held = reserve(self, session, Usage::artifact(prepared.bytes)).await?;
         let app = self.app_or_new(session.app_name())?;
         let mut app = write(&app);

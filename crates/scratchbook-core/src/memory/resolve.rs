@@ -91,8 +91,10 @@ impl MemorySession {
 
 impl OwnedState {
     pub(super) fn writer(&self, written: &WrittenKey) -> Option<KeyWriter> {
-        let from = self.log.partition_point(|change| change.position < written.place);
-        let of_commit = self.log[from..].iter().take_while(|change| change.position == written.place);
-        of_commit.into_iter().find(|change| *change.name == *written.name).map(|change| change.change().writer())
+        // A commit logs its changes by name, and may have changed ten thousand keys.
+        let wanted = (written.place, written.name.as_str());
+        let at = self.log.partition_point(|change| (change.position, &*change.name) < wanted);
+        let found = self.log.get(at).filter(|change| (change.position, &*change.name) == wanted);
+        found.map(|change| change.change().writer())
     }
 }

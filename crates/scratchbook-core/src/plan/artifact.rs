@@ -9,6 +9,7 @@ use crate::artifact::check_filename;
 use crate::content::Part;
 use crate::error::{Error, Result};
 use crate::json;
+use crate::session::{SessionKey, check_nameable};
 
 /// A validated artifact, ready to be stored.
 #[derive(Clone, Debug)]
@@ -24,19 +25,21 @@ pub struct PreparedArtifact {
     pub bytes: u64,
 }
 
-/// Validates an artifact and prepares it for storage under a name.
+/// Validates an artifact and prepares it for storage in a session, or for its user, under a name.
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for a name that [`check_filename`] refuses, for an absolute path, and for a path that contains
+/// `InvalidArgument` for an id or a name that is `.` or `..`, for a name that [`check_filename`] refuses, for an absolute path, and for a path that contains
 /// `..` or `versions`, which the addresses of versions use. Also for a part without text, data or a file's URI, and for
 /// a part that is nested too deeply. `PayloadTooLarge` for an artifact above the limits.
 pub fn prepare_artifact(
+    session: &SessionKey,
     filename: &str,
     artifact: Part,
     custom_metadata: Map<String, Value>,
     limits: &Limits,
 ) -> Result<PreparedArtifact> {
+    session.check_nameable()?;
     check_new_filename(filename)?;
     let mime_type = match (&artifact.inline_data, &artifact.file_data, &artifact.text) {
         (Some(blob), _, _) if blob.data.is_some() => blob.mime_type.clone(),
@@ -69,7 +72,7 @@ fn check_new_filename(filename: &str) -> Result<()> {
     } else if name.split(['/', '\\']).any(|segment| segment == "versions") {
         "contains 'versions', by which the versions of an artifact are asked for; give it another name"
     } else {
-        return Ok(());
+        return check_nameable("artifact name", filename);
     };
     Err(Error::invalid(format!("the artifact name '{filename}' {why}")))
 }

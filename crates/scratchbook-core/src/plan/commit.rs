@@ -11,13 +11,13 @@ use super::limits::{Limits, state_bytes};
 use super::sent::{self, Completed};
 use super::update::PreparedUpdate;
 use super::usage::Usage;
-use crate::environment::Environment;
+use crate::environment::{Deadline, Environment};
 use crate::error::{Error, Result};
 use crate::event::{Event, check_timestamp};
 use crate::json;
 use crate::session::{
     CreateSessionConfig, IdScope, Outcome, PutStateOptions, SessionKey, SessionMetadata, SharedKeys, StateCheck,
-    StateOwner, check_owner, micros_of_seconds,
+    StateOwner, check_nameable, check_owner, micros_of_seconds,
 };
 use crate::state::{Change, MAX_KEY_BYTES, Scope, StateDelta};
 
@@ -45,6 +45,8 @@ pub struct Prepared {
     pub limits: Limits,
     /// The update of the session that is written with the event.
     pub update: Option<Box<PreparedUpdate>>,
+    /// The time by which the caller wants an answer. Loops over many changes end with it.
+    pub deadline: Deadline,
 }
 
 /// A change to one stored key.
@@ -99,7 +101,17 @@ pub fn prepare_event(mut event: Event, environment: &dyn Environment, limits: &L
     }
     let micros = micros_of_seconds(event.timestamp.unwrap_or_default());
     let changes = key_changes(&event.actions.state_delta);
-    Ok(Prepared { event, text, hash, text_hash, micros, changes, limits: *limits, update: None })
+    Ok(Prepared {
+        event,
+        text,
+        hash,
+        text_hash,
+        micros,
+        changes,
+        limits: *limits,
+        update: None,
+        deadline: Deadline::current(),
+    })
 }
 
 impl Prepared {
@@ -189,6 +201,8 @@ pub struct PreparedSession {
     /// The limits under which the session was prepared. The store checks the number of keys of the user and the app
     /// against them.
     pub limits: Limits,
+    /// The time by which the caller wants an answer. Loops over many events end with it.
+    pub deadline: Deadline,
     pub(crate) check: Option<Arc<dyn StateCheck>>,
 }
 
@@ -212,8 +226,12 @@ pub fn prepare_session(
     limits.check_key_changes(&changes)?;
     let (own, shared) = changes.into_iter().partition(|change| change.scope == Scope::Session);
     let initial = own_values(own);
-    let events = config.events.into_iter().filter(|event| !event.is_partial());
-    let mut events = events.map(|event| prepare_event(event, environment, limits)).collect::<Result<Vec<_>>>()?;
+    let deadline = Deadline::current();
+    let mut events = Vec::with_capacity(config.events.len());
+    for (step, event) in config.events.into_iter().filter(|event| !event.is_partial()).enumerate() {
+        deadline.check_at(step)?;
+        events.push(prepare_event(event, environment, limits)?);
+    }
     let shared = match config.shared_keys {
         SharedKeys::Written => shared,
         SharedKeys::Left => {
@@ -228,7 +246,7 @@ pub fn prepare_session(
     let expires = config.expiry.map(|expiry| expiry.micros(|| environment.now())).transpose()?;
     let (limits, check, id_scope) = (*limits, config.check, config.id_scope);
     let prepared =
-        PreparedSession { key, id_scope, initial, shared, metadata, created, expires, events, limits, check };
+        PreparedSession { key, id_scope, initial, shared, metadata, created, expires, events, limits, deadline, check };
     // The results of operations are not known yet.
     if prepared.events.iter().all(|event| !event.text.is_empty()) {
         prepared.check_own_keys()?;
@@ -243,10 +261,12 @@ pub(super) fn new_key(
     session_id: Option<&str>,
     environment: &dyn Environment,
 ) -> Result<SessionKey> {
-    match session_id.map(str::trim).filter(|id| !id.is_empty()) {
+    let key = match session_id.map(str::trim).filter(|id| !id.is_empty()) {
         Some(id) => SessionKey::new(app_name, user_id, id),
         None => SessionKey::new(app_name, user_id, &environment.new_id()),
-    }
+    }?;
+    key.check_nameable()?;
+    Ok(key)
 }
 
 fn own_values(changes: Vec<KeyChange>) -> Map<String, Value> {
@@ -266,6 +286,8 @@ pub struct PreparedState {
     pub changes: Vec<KeyChange>,
     /// The limits under which the changes were prepared. The store checks the number of the owner's keys against them.
     pub limits: Limits,
+    /// The time by which the caller wants an answer. Loops over many changes end with it.
+    pub deadline: Deadline,
     pub(crate) check: Option<Arc<dyn StateCheck>>,
 }
 
@@ -286,6 +308,11 @@ pub fn prepare_state(
         StateOwner::App { .. } => Scope::App,
     };
     check_owner(owner.app_name(), owner.user_id().unwrap_or_default())?;
+    // What an owner has from before can be removed.
+    if delta.iter().any(|(_, change)| *change != Change::Remove) {
+        check_nameable("app name", owner.app_name())?;
+        check_nameable("user id", owner.user_id().unwrap_or_default())?;
+    }
     let mut changes = Vec::with_capacity(delta.len());
     for (name, change) in delta.iter() {
         if name.len() + scope.prefix().len() > MAX_KEY_BYTES {
@@ -299,7 +326,7 @@ pub fn prepare_state(
     }
     changes.sort_by(|a, b| a.name.cmp(&b.name));
     limits.check_key_changes(&changes)?;
-    Ok(PreparedState { changes, limits: *limits, check: options.check.clone() })
+    Ok(PreparedState { changes, limits: *limits, deadline: Deadline::current(), check: options.check.clone() })
 }
 
 pub(crate) fn key_changes(delta: &StateDelta) -> Vec<KeyChange> {

@@ -46,7 +46,7 @@ pub mod update;
 pub mod usage;
 
 pub use crate::artifact::check_filename;
-pub use crate::session::check_id;
+pub use crate::session::{check_id, check_nameable};
 pub use artifact::{PreparedArtifact, prepare_artifact};
 pub use commit::{
     KeyChange, Prepared as PreparedEvent, PreparedSession, PreparedState, prepare_event, prepare_session,

@@ -3,6 +3,7 @@
 //! A store locks and reads the keys named here, resolves the write against the values it finds, and then writes it like
 //! any other, all in one commit. If the write is refused, the store looks up the writers of the conflicting keys.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -10,10 +11,11 @@ use serde_json::Value;
 
 use super::commit::{KeyChange, Prepared, PreparedSession, PreparedState};
 use super::running_hash::text_hash;
+use crate::environment::{Deadline, STEPS};
 use crate::error::{ConflictCause, Error, ErrorKind, KeyConflict, KeyWriter, Result};
 use crate::json;
 use crate::session::{AppendOptions, CheckedWrite, ConflictMode, StateCheck, micros_of_seconds};
-use crate::state::{Change, Refused, Scope, StateDelta, resolve};
+use crate::state::{Change, Refused, Resolution, Scope, StateDelta};
 
 /// The values that a store has found in its commit: the session's number and creation time, and the keys to be read.
 #[derive(Debug, Default)]
@@ -114,7 +116,7 @@ impl Prepared {
             }
             ConflictMode::Merge => false,
         };
-        let changes = resolve_changes(&self.changes, found, late);
+        let changes = resolve_changes(&self.changes, found, self.deadline, late);
         let changes = match (moved, changes) {
             (None, changes) => changes?,
             (Some(moved), Ok(_)) => return Err(Refusal { moved: Some(moved), ..Refusal::default() }),
@@ -128,8 +130,8 @@ impl Prepared {
         event.actions.state_delta = resolved_delta(&self.event.actions.state_delta, &changes)?;
         let text = json::to_text(&event, "the event")?;
         self.limits.check_event(&event.id, text.len() as u64, &event.actions.state_delta)?;
-        let (update, text_hash) = (self.update.clone(), text_hash(&text));
-        Ok(Self { event, text, text_hash, hash: self.hash, micros: self.micros, changes, limits: self.limits, update })
+        let text_hash = text_hash(&text);
+        Ok(Self { event, text, text_hash, changes, update: self.update.clone(), ..*self })
     }
 }
 
@@ -187,7 +189,8 @@ impl PreparedSession {
         self.shared.iter().for_each(|change| found.write(change));
         let mut ids = HashSet::new();
         let mut events = Vec::with_capacity(self.events.len());
-        for event in self.events {
+        for (step, event) in self.events.into_iter().enumerate() {
+            self.deadline.check_at(step)?;
             // Duplicate events are stored once.
             if !ids.insert(event.event.id.clone()) {
                 continue;
@@ -229,7 +232,7 @@ impl PreparedState {
     ///
     /// The error that refuses the write; nothing may be written then.
     pub fn resolve(&self, found: &Found) -> Result<Vec<KeyChange>, Refusal> {
-        let changes = resolve_changes(&self.changes, found, |_, _, _| false)?;
+        let changes = resolve_changes(&self.changes, found, self.deadline, |_, _, _| false)?;
         check(self.check.as_ref(), &changes, found)?;
         self.limits.check_key_changes(&changes)?;
         Ok(changes)
@@ -256,12 +259,14 @@ fn check(check: Option<&Arc<dyn StateCheck>>, changes: &[KeyChange], found: &Fou
 fn resolve_changes(
     changes: &[KeyChange],
     found: &Found,
+    deadline: Deadline,
     late: impl Fn(&KeyChange, &str, &FoundKey) -> bool,
 ) -> Result<Vec<KeyChange>, Refusal> {
     let mut resolved = Vec::with_capacity(changes.len());
     let mut refusal = Refusal::default();
     let absent = FoundKey::default();
-    for change in changes {
+    for (step, change) in changes.iter().enumerate() {
+        deadline.check_at(step)?;
         let key = change.scope.key(&change.name);
         let stored = found.keys.get(key.as_ref()).unwrap_or(&absent);
         let mut refuse = |conflict| {
@@ -273,7 +278,15 @@ fn resolve_changes(
             continue;
         }
         let known = match &change.change {
-            Change::Apply(operations) => resolve(&key, operations, stored.value.as_ref()),
+            Change::Apply(operations) => {
+                let mut resolution = Resolution::new(stored.value.as_ref().map(Cow::Borrowed));
+                let mut applied = Ok(());
+                for some in operations.chunks(STEPS) {
+                    deadline.check()?;
+                    applied = applied.and_then(|()| resolution.apply(&key, some));
+                }
+                applied.map(|()| resolution.into_change())
+            }
             known => Ok(Some(known.clone())),
         };
         match known {

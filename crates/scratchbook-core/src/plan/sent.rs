@@ -8,7 +8,7 @@ use crate::environment::Environment;
 use crate::error::Result;
 use crate::event::{Event, check_timestamp};
 use crate::json;
-use crate::session::{check_id, micros_of_seconds};
+use crate::session::{check_id, check_nameable, micros_of_seconds};
 use crate::state::Scope;
 
 /// The fields that a store has set in an event that was sent without them.
@@ -52,6 +52,7 @@ pub(crate) fn prepare_unwritten(
 pub(super) fn check(event: &mut Event) -> Result<()> {
     event.check()?;
     check_id("event id", &event.id)?;
+    check_nameable("event id", &event.id)?;
     check_id("invocation id", &event.invocation_id)?;
     event.seq = None;
     event.drop_nulls();

@@ -71,6 +71,13 @@ impl SessionKey {
 }
 
 impl SessionKey {
+    /// Refuses an address at which nothing can be created, as [`check_nameable`] does.
+    pub(crate) fn check_nameable(&self) -> Result<()> {
+        check_nameable("app name", &self.app_name)?;
+        check_nameable("user id", &self.user_id)?;
+        check_nameable("session id", &self.session_id)
+    }
+
     /// Returns the user's and the session's id, shared with this address.
     pub(crate) fn shared_ids(&self) -> (Arc<str>, Arc<str>) {
         (Arc::clone(&self.user_id), Arc::clone(&self.session_id))
@@ -205,5 +212,22 @@ pub fn check_id(what: &str, id: &str) -> Result<()> {
     match id.chars().find(|c| c.is_control()) {
         Some(c) => Err(Error::invalid(format!("the {what} {id:?} contains the control character {c:?}"))),
         None => Ok(()),
+    }
+}
+
+/// Refuses `.` and `..` as the id of something that is created; `what` is its name in the message.
+///
+/// In a URL, these two are steps to another place, in whatever form a client writes them. So a request for such an id
+/// would reach something else. What has such an id from before can still be read and removed.
+///
+/// # Errors
+///
+/// `InvalidArgument`.
+pub fn check_nameable(what: &str, id: &str) -> Result<()> {
+    match id {
+        "." | ".." => {
+            Err(Error::invalid(format!("the {what} must not be '.' or '..', which no URL can name, got '{id}'")))
+        }
+        _ => Ok(()),
     }
 }

@@ -68,7 +68,7 @@ pub(crate) use feed::feed_name;
 #[doc(hidden)]
 pub use forward::unsupported;
 pub(crate) use history::event_writer;
-pub use key::check_id;
+pub use key::{check_id, check_nameable};
 #[doc(hidden)]
 pub use key::{check_owner, check_session_id};
 #[doc(hidden)]

@@ -11,6 +11,7 @@ use super::{
     ChangeQuery, FoldRoom, GetSessionConfig, InitialState, PAGE_BYTES, RunningHash, Session, SessionKey,
     SessionService, StateChange, StateOwner,
 };
+use crate::environment::Deadline;
 use crate::error::{Error, ErrorKind, KeyWriter, Result};
 use crate::event::Event;
 use crate::json::bytes_of;
@@ -114,6 +115,8 @@ async fn fold<S: SessionService + ?Sized>(service: &S, session: &Session, initia
     let mut folded = own_keys(seq, state);
     let mut room = FoldRoom::default();
     while seq < session.seq() {
+        // Some stores never wait, and then no time limit from outside takes effect.
+        Deadline::current().check()?;
         let config =
             GetSessionConfig::default().without_state().with_events_after(seq, PAGE).with_page_bytes(PAGE_BYTES);
         let page = service.get_session(key, &config).await?.ok_or_else(|| moved(key))?;

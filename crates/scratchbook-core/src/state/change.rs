@@ -1,9 +1,11 @@
 //! A change to one key, and the combination of several changes to the same key.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::check_key;
-use super::operation::{Operation, check_value, resolve};
+use super::operation::{Operation, Resolution, check_value};
 use crate::error::Result;
 
 /// A change to one key.
@@ -37,55 +39,75 @@ impl Change {
         }
     }
 
-    /// Combines this change with a later one to the same key.
+    /// Returns this change combined with a later one to the same key.
+    #[doc(hidden)]
+    pub fn then(mut self, key: &str, later: Self) -> Result<Self> {
+        self.add(key, later)?;
+        Ok(self)
+    }
+
+    /// Combines this change with a later one to the same key. After an error, this change is as it was.
     ///
     /// Nothing that can refuse the commit is lost: a guard stays when a value is set after it. Known results are
-    /// computed at once: an increment after a set becomes a set.
-    #[doc(hidden)]
-    pub fn then(self, key: &str, later: Self) -> Result<Self> {
-        match (self, later) {
-            (Self::Apply(first), Self::Apply(more)) => follow(key, first, more),
-            (Self::Apply(mut first), later) => {
-                if !first.iter().any(Operation::may_be_refused) {
-                    return Ok(later);
+    /// computed at once: an increment after a set becomes a set. What is here is not copied, because a caller may send
+    /// a hundred thousand changes to one key.
+    pub(super) fn add(&mut self, key: &str, later: Self) -> Result<()> {
+        match (&mut *self, later) {
+            (Self::Apply(first), Self::Apply(more)) => match first.pop() {
+                Some(Operation::Set(value)) => {
+                    let mut known = Some(value);
+                    let followed = follow(key, &mut known, &more);
+                    first.push(known.map_or(Operation::Remove, Operation::Set));
+                    followed?;
                 }
-                known(&mut first);
-                first.push(later.into_operation());
-                Ok(Self::Apply(first))
+                Some(Operation::Remove) => {
+                    let mut known = None;
+                    let followed = follow(key, &mut known, &more);
+                    first.push(known.map_or(Operation::Remove, Operation::Set));
+                    followed?;
+                }
+                last => {
+                    first.extend(last);
+                    first.extend(more);
+                }
+            },
+            (Self::Apply(first), later) => match first.iter().rposition(Operation::may_be_refused) {
+                Some(last) => {
+                    // What comes after it cannot refuse the commit, and the later change replaces its result.
+                    first.truncate(last + 1);
+                    first.push(match later {
+                        Self::Set(value) => Operation::Set(value),
+                        Self::Remove | Self::Apply(_) => Operation::Remove,
+                    });
+                }
+                None => *self = later,
+            },
+            (this, Self::Apply(more)) => {
+                let mut known = match std::mem::replace(this, Self::Remove) {
+                    Self::Set(value) => Some(value),
+                    Self::Remove | Self::Apply(_) => None,
+                };
+                let followed = follow(key, &mut known, &more);
+                *this = known.map_or(Self::Remove, Self::Set);
+                followed?;
             }
-            (known, Self::Apply(more)) => Ok(resolve(key, &more, known.value())?.unwrap_or(known)),
-            (_, later) => Ok(later),
+            (this, later) => *this = later,
         }
-    }
-
-    fn into_operation(self) -> Operation {
-        match self {
-            Self::Set(value) => Operation::Set(value),
-            // The caller handles operations one by one.
-            Self::Remove | Self::Apply(_) => Operation::Remove,
-        }
+        Ok(())
     }
 }
 
-/// Appends operations to earlier ones. If the earlier ones end with a known value, the later ones are computed from it.
-fn follow(key: &str, mut first: Vec<Operation>, more: Vec<Operation>) -> Result<Change> {
-    match known(&mut first) {
-        None => first.extend(more),
-        Some(last) => first.push(resolve(key, &more, last.value())?.unwrap_or(last).into_operation()),
+/// Applies operations to a known value. After an error, the value is as it was.
+fn follow(key: &str, known: &mut Option<Value>, more: &[Operation]) -> Result<()> {
+    // A single operation that fails changes nothing. Of several, those before it have changed the value.
+    let is_single = more.len() == 1;
+    let found = if is_single { known.take() } else { known.clone() };
+    let mut resolution = Resolution::new(found.map(Cow::Owned));
+    let applied = resolution.apply(key, more);
+    if is_single || applied.is_ok() {
+        *known = resolution.into_value();
     }
-    Ok(Change::Apply(first))
-}
-
-/// Removes and returns the set or removal at the end of the operations, if there is one.
-fn known(operations: &mut Vec<Operation>) -> Option<Change> {
-    match operations.pop()? {
-        Operation::Set(value) => Some(Change::Set(value)),
-        Operation::Remove => Some(Change::Remove),
-        other => {
-            operations.push(other);
-            None
-        }
-    }
+    Ok(applied?)
 }
 
 /// Refuses a change that some store could not hold.

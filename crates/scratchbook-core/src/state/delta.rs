@@ -130,9 +130,11 @@ impl StateDelta {
             Entry::Vacant(entry) => {
                 entry.insert(change);
             }
-            Entry::Occupied(mut entry) => {
-                let change = after(entry.key(), entry.get(), change)?;
-                entry.insert(change);
+            Entry::Occupied(entry) => {
+                let index = entry.index();
+                if let Some((key, earlier)) = self.changes.get_index_mut(index) {
+                    earlier.add(key, change)?;
+                }
             }
         }
         Ok(())
@@ -195,7 +197,7 @@ impl StateDelta {
     pub(super) fn followed_by(&self, later: Self) -> Result<Vec<(String, Change)>> {
         let follow = |(key, change): (String, Change)| {
             let change = match self.changes.get(&key) {
-                Some(earlier) => after(&key, earlier, change)?,
+                Some(earlier) => earlier.clone().then(&key, change)?,
                 None => change,
             };
             Ok((key, change))
@@ -266,14 +268,6 @@ impl StateDelta {
     /// Checks, key by key, a delta that was received over the wire or built by hand.
     pub(crate) fn check(&self) -> Result<()> {
         self.changes.iter().try_for_each(|(key, change)| check_change(key, change))
-    }
-}
-
-/// Returns a change combined with an earlier one to the same key. The common case copies nothing.
-fn after(key: &str, earlier: &Change, later: Change) -> Result<Change> {
-    match (earlier, &later) {
-        (Change::Set(_) | Change::Remove, Change::Set(_) | Change::Remove) => Ok(later),
-        _ => earlier.clone().then(key, later),
     }
 }
 

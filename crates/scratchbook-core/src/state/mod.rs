@@ -19,6 +19,7 @@ pub(crate) use fold::{OwnKeys, apply_own, own_keys};
 pub use fold::{apply, fold};
 pub use map::StateMap;
 pub use operation::Operation;
+pub(crate) use operation::Resolution;
 pub use overlay::State;
 pub use scope::Scope;
 

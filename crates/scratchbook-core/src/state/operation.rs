@@ -1,6 +1,7 @@
 //! Operations on a value that is only known in the commit, and their results.
 
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
@@ -69,33 +70,88 @@ pub(super) fn check_value(key: &str, value: &Value) -> Result<()> {
 /// Applies operations in order to the value found; `None` if they write nothing.
 #[doc(hidden)]
 pub fn resolve(key: &str, operations: &[Operation], found: Option<&Value>) -> Result<Option<Change>, Refused> {
-    let mut value = found.map(Cow::Borrowed);
-    let mut written = false;
-    for operation in operations {
-        match operation {
-            Operation::Set(new) => value = Some(Cow::Borrowed(new)),
-            Operation::Remove => value = None,
-            Operation::Increment(by) => value = Some(Cow::Owned(incremented(key, value.as_deref(), by)?)),
-            Operation::Append(item) => value = Some(Cow::Owned(appended(key, value, item)?)),
-            Operation::MergePatch(patch) => {
-                let mut target = value.map_or(Value::Null, Cow::into_owned);
-                merge_patch(&mut target, patch);
-                value = Some(Cow::Owned(target));
-            }
-            Operation::SetIfAbsent(_) if value.is_some() => continue,
-            Operation::SetIfAbsent(new) => value = Some(Cow::Borrowed(new)),
-            Operation::Expect(expected) => {
-                guard::check(key, value.as_deref(), Some(expected))?;
-                continue;
-            }
-            Operation::ExpectAbsent => {
-                guard::check(key, value.as_deref(), None)?;
-                continue;
-            }
-        }
-        written = true;
+    let mut resolution = Resolution::new(found.map(Cow::Borrowed));
+    resolution.apply(key, operations)?;
+    Ok(resolution.into_change())
+}
+
+/// A value to which operations are applied one after the other. All of them together take time that is linear in their
+/// size and the size of the value found, which is copied once.
+#[derive(Debug)]
+pub(crate) struct Resolution<'a> {
+    value: Option<Cow<'a, Value>>,
+    /// The members that merge patches have removed from the value, and that are still in it as `null`.
+    removed: RemovedMembers,
+    is_written: bool,
+}
+
+impl<'a> Resolution<'a> {
+    pub(crate) fn new(found: Option<Cow<'a, Value>>) -> Self {
+        Self { value: found, removed: RemovedMembers::default(), is_written: false }
     }
-    Ok(written.then(|| value.map_or(Change::Remove, |value| Change::Set(value.into_owned()))))
+
+    /// Applies operations in order. The operation that fails changes nothing; those before it have been applied.
+    pub(crate) fn apply(&mut self, key: &str, operations: &'a [Operation]) -> Result<(), Refused> {
+        for operation in operations {
+            match operation {
+                Operation::Set(new) => self.replace(Some(Cow::Borrowed(new))),
+                Operation::Remove => self.replace(None),
+                Operation::Increment(by) => {
+                    let sum = incremented(key, self.value.as_deref(), by)?;
+                    self.replace(Some(Cow::Owned(sum)));
+                }
+                Operation::Append(item) => match self.value.as_mut() {
+                    None => self.value = Some(Cow::Owned(Value::Array(vec![item.clone()]))),
+                    Some(found) if found.is_array() => {
+                        if let Value::Array(list) = found.to_mut() {
+                            list.push(item.clone());
+                        }
+                    }
+                    Some(other) => return Err(unfit(key, other, "only a list can be appended to")),
+                },
+                Operation::MergePatch(patch) => {
+                    let value = self.value.get_or_insert(Cow::Owned(Value::Null));
+                    merge_patch(value.to_mut(), patch, &mut self.removed);
+                }
+                Operation::SetIfAbsent(_) if self.value.is_some() => continue,
+                Operation::SetIfAbsent(new) => self.replace(Some(Cow::Borrowed(new))),
+                Operation::Expect(expected) => {
+                    self.drop_removed();
+                    guard::check(key, self.value.as_deref(), Some(expected))?;
+                    continue;
+                }
+                Operation::ExpectAbsent => {
+                    self.drop_removed();
+                    guard::check(key, self.value.as_deref(), None)?;
+                    continue;
+                }
+            }
+            self.is_written = true;
+        }
+        Ok(())
+    }
+
+    fn replace(&mut self, value: Option<Cow<'a, Value>>) {
+        self.value = value;
+        self.removed = RemovedMembers::default();
+    }
+
+    fn drop_removed(&mut self) {
+        if let Some(Cow::Owned(value)) = &mut self.value {
+            std::mem::take(&mut self.removed).drop_from(value);
+        }
+    }
+
+    /// Returns the value, as it is after the operations.
+    pub(super) fn into_value(mut self) -> Option<Value> {
+        self.drop_removed();
+        self.value.map(Cow::into_owned)
+    }
+
+    /// Returns the change that the operations make; `None` if they write nothing.
+    pub(crate) fn into_change(self) -> Option<Change> {
+        self.is_written.then(|| self.into_value().map_or(Change::Remove, Change::Set))
+    }
 }
 
 fn incremented(key: &str, found: Option<&Value>, by: &Number) -> Result<Value, Refused> {
@@ -122,34 +178,61 @@ fn sum(a: &Number, b: &Number) -> Option<Number> {
     }
 }
 
-fn appended(key: &str, found: Option<Cow<'_, Value>>, item: &Value) -> Result<Value, Refused> {
-    let mut list = match found.map(Cow::into_owned) {
-        None => Vec::new(),
-        Some(Value::Array(list)) => list,
-        Some(other) => return Err(unfit(key, &other, "only a list can be appended to")),
-    };
-    list.push(item.clone());
-    Ok(Value::Array(list))
+/// The members that merge patches have removed from an object, by name, and from the objects in it.
+///
+/// Taking a member out of an object moves all members behind it. So they stay until the last patch, as `null`, and are
+/// then taken out together. A member that is set again meanwhile keeps its place among the others.
+#[derive(Debug, Default)]
+struct RemovedMembers {
+    names: HashSet<String>,
+    below: HashMap<String, Self>,
+}
+
+impl RemovedMembers {
+    fn drop_from(self, value: &mut Value) {
+        let Value::Object(members) = value else { return };
+        if !self.names.is_empty() {
+            members.retain(|name, _| !self.names.contains(name));
+        }
+        for (name, below) in self.below {
+            if let Some(member) = members.get_mut(&name) {
+                below.drop_from(member);
+            }
+        }
+    }
 }
 
 /// Applies a merge patch (RFC 7386, section 2). The result is not nested more deeply than the two values, whose depths
 /// were checked.
-fn merge_patch(target: &mut Value, patch: &Value) {
+fn merge_patch(target: &mut Value, patch: &Value, removed: &mut RemovedMembers) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
+        *removed = RemovedMembers::default();
         return;
     };
     if !target.is_object() {
         *target = Value::Object(Map::new());
+        *removed = RemovedMembers::default();
     }
     let Value::Object(members) = target else {
         return;
     };
     for (name, change) in patch {
         if change.is_null() {
-            members.shift_remove(name);
+            if let Some(member) = members.get_mut(name) {
+                *member = Value::Null;
+                removed.names.insert(name.clone());
+                removed.below.remove(name);
+            }
+            continue;
+        }
+        removed.names.remove(name);
+        let member = members.entry(name.as_str()).or_insert(Value::Null);
+        if change.is_object() {
+            merge_patch(member, change, removed.below.entry(name.clone()).or_default());
         } else {
-            merge_patch(members.entry(name.as_str()).or_insert(Value::Null), change);
+            *member = change.clone();
+            removed.below.remove(name);
         }
     }
 }

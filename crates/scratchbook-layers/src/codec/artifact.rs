@@ -25,7 +25,7 @@ impl<S: ArtifactService, C: Codec> ArtifactService for Coded<S, C> {
         artifact: Part,
         custom_metadata: Map<String, Value>,
     ) -> Result<u64> {
-        let prepared = prepare_artifact(filename, artifact, custom_metadata, &self.limits)?;
+        let prepared = prepare_artifact(session, filename, artifact, custom_metadata, &self.limits)?;
         let (part, metadata) = match self.encode_part(session, filename, &prepared.artifact)? {
             None => ((*prepared.artifact).clone(), prepared.custom_metadata),
             Some(part) => {

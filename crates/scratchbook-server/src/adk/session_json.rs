@@ -2,6 +2,7 @@
 //! an answer may be.
 
 use axum::response::Response;
+use scratchbook::environment::Deadline;
 use scratchbook::json::bytes_of;
 use scratchbook::session::ListSessionsConfig;
 use scratchbook::{Error, ErrorKind, GetSessionConfig, Result, Scope, Session, SessionKey};
@@ -126,6 +127,7 @@ pub(super) async fn list(app_state: &AppState, caller: &Caller, app_name: &str, 
     let mut text = SessionText::new(app_state, caller);
     text.instead = "list the sessions page by page at /v1/apps/{app}/users/{user}/sessions";
     loop {
+        Deadline::current().check()?;
         let mut page = app_state.store.sessions.list_sessions(app_name, &config).await?;
         config.page_size = next_limit(config.page_size, page.sessions.len());
         page.sessions.retain(|session| !OF_EVALUATION.iter().any(|begin| session.id().starts_with(begin)));
@@ -190,6 +192,7 @@ async fn read(app_state: &AppState, caller: &Caller, key: &SessionKey, last: Opt
     let mut session = first.clone();
     text = text.write(move |out| shape::push_session_head(out, &first)).await?;
     loop {
+        Deadline::current().check()?;
         let events: Vec<_> = session.events().iter().filter(|event| event.seq <= Some(to)).cloned().collect();
         let (begins, ends) = (events.first().and_then(|event| event.seq), events.last().and_then(|event| event.seq));
         // Events before the first page may have been pruned. After the first page no event may be missing.

@@ -15,6 +15,7 @@ use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRef, FromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use scratchbook::environment::Deadline;
 use scratchbook::json::{self, Field, Weight};
 use scratchbook::{Error, Result};
 
@@ -151,6 +152,7 @@ impl Unread {
         let weigh = move || counts::check(&bytes, shape, &limits).map(|more| Weight::of(&bytes).memory + more);
         let memory = if self.is_json { self.compute(weigh).await?? } else { self.bytes.len() as u64 };
         self.take(memory).await?;
+        Deadline::current().check()?;
         let bytes = std::mem::take(&mut self.bytes);
         self.compute(move || read(bytes)).await
     }

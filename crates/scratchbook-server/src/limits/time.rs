@@ -6,6 +6,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use scratchbook::environment::Deadline;
 use scratchbook::{Error, ErrorKind};
 use tokio::time::timeout;
 
@@ -27,7 +28,8 @@ pub(crate) async fn answer_in_time(State(limits): State<Arc<ServerLimits>>, requ
         return next.run(request).await;
     }
     let time = limits.answer_time;
-    match timeout(time, next.run(request)).await {
+    // Work that never waits looks at the deadline itself.
+    match timeout(time, Deadline::after(time).scope(next.run(request))).await {
         Ok(response) => response,
         Err(_) => {
             let seconds = time.as_secs_f64();

@@ -104,7 +104,10 @@ impl Runs {
         let given = answered.or_else(|| request.invocation_id.take().filter(|id| !id.is_empty()));
         let is_new = given.is_none();
         // The id is checked here, because it is stored and put into headers before the run itself would refuse it.
-        given.as_deref().map_or(Ok(()), |id| plan::check_id("invocation id", id))?;
+        if let Some(id) = given.as_deref() {
+            plan::check_id("invocation id", id)?;
+            plan::check_nameable("invocation id", id)?;
+        }
         let id = given.unwrap_or_else(|| format!("e-{}", self.inner.environment.new_id()));
         request.invocation_id = Some(id.clone());
         request.is_new |= is_new;

@@ -2,9 +2,11 @@
 
 use axum::Json;
 use axum::response::Response;
+use scratchbook::json::bytes_of;
+use scratchbook::plan::Room;
 use scratchbook::session::{ChangeQuery, ListStateConfig, PutStateOptions, StateOwner};
 use scratchbook::state::Change;
-use scratchbook::{Error, Result, Scope, StateDelta};
+use scratchbook::{Error, ErrorKind, Result, Scope, StateDelta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
@@ -36,7 +38,14 @@ pub(super) struct ListState {
     page_size: usize,
     /// The `nextPageToken` of the previous page.
     page_token: Option<String>,
+    /// Return only these keys, at most 100, and no others. Keys that do not exist are left out. This is the only way to
+    /// name the empty key, the key `.` and the key `..`, which a path cannot contain.
+    #[serde(default)]
+    key: Vec<String>,
 }
+
+/// The maximum number of keys that are read by name at once.
+const MOST_KEYS: usize = 100;
 
 /// A page of the state of a user or an app.
 #[derive(Debug, Serialize, ToSchema)]
@@ -116,6 +125,9 @@ pub(super) async fn of_user(scope: UserScope, Query(query): Query<ListState>) ->
 }
 
 /// Read one key of an app's state.
+///
+/// A path cannot contain the empty key, the key `.` or the key `..`. To read them, use the parameter `key` of the route
+/// for the whole state.
 #[utoipa::path(
     get, path = "/apps/{app}/state/{key}", operation_id = "getAppKey", tag = STATE, params(AppPath, KeyPath),
     responses((status = 200, description = "The key with its value.", body = KeyValue), ReadErrors)
@@ -125,6 +137,9 @@ pub(super) async fn key_of_app(scope: AppScope, PathKey(key): PathKey, _: NoQuer
 }
 
 /// Read one key of a user's state.
+///
+/// A path cannot contain the empty key, the key `.` or the key `..`. To read them, use the parameter `key` of the route
+/// for the whole state.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/state/{key}", operation_id = "getUserKey", tag = STATE,
     params(UserPath, KeyPath),
@@ -163,19 +178,46 @@ pub(super) async fn patch_user(scope: UserScope, _: NoQuery, Body(body): Body<Pa
 
 async fn list(app_state: &AppState, owner: &StateOwner, query: ListState) -> Result<Response, ApiError> {
     let size = page_size("pageSize", query.page_size)?;
+    if !query.key.is_empty() {
+        return named_keys(app_state, owner, query).await;
+    }
     let mut config = ListStateConfig::default().with_prefix(query.prefix).with_page_size(size);
     config.after = query.page_token;
     let page = app_state.store.sessions.list_state(owner, &config.with_page_bytes(app_state.page_bytes())).await?;
     Ok(answers::json(StatePageJson { state: page.values, next_page_token: page.next }).await?)
 }
 
+async fn named_keys(app_state: &AppState, owner: &StateOwner, query: ListState) -> Result<Response, ApiError> {
+    if !query.prefix.is_empty() || query.page_token.is_some() {
+        return Err(Error::invalid("key cannot be sent together with prefix or pageToken; send it alone").into());
+    }
+    if query.key.len() > MOST_KEYS {
+        let message = format!("key may be sent at most {MOST_KEYS} times, got {}", query.key.len());
+        return Err(Error::invalid(message).into());
+    }
+    let (mut state, mut room) = (Map::new(), Room::new(app_state.page_bytes()));
+    for key in query.key {
+        let Some(value) = find(app_state, owner, &key).await? else { continue };
+        if !room.takes(bytes_of(&value)) {
+            let message =
+                format!("the values of these keys, up to '{key}', are larger than an answer may be; ask for fewer");
+            return Err(Error::new(ErrorKind::PayloadTooLarge, message).into());
+        }
+        state.insert(key, value);
+    }
+    Ok(answers::json(StatePageJson { state, next_page_token: None }).await?)
+}
+
 async fn one(app_state: &AppState, owner: &StateOwner, key: String) -> JsonAnswer<KeyValue> {
-    // Of all keys with this prefix, the key itself comes first.
-    let config = ListStateConfig::default().with_prefix(&key).with_page_size(1);
-    let mut page = app_state.store.sessions.list_state(owner, &config).await?;
     let missing = || Error::not_found(format!("{} has no key '{key}'", named(owner)));
-    let value = page.values.shift_remove(&key).ok_or_else(missing)?;
+    let value = find(app_state, owner, &key).await?.ok_or_else(missing)?;
     Ok(Json(KeyValue { key, value }))
+}
+
+async fn find(app_state: &AppState, owner: &StateOwner, key: &str) -> Result<Option<Value>> {
+    // Of all keys with this prefix, the key itself comes first.
+    let config = ListStateConfig::default().with_prefix(key).with_page_size(1);
+    Ok(app_state.store.sessions.list_state(owner, &config).await?.values.shift_remove(key))
 }
 
 async fn patch(app_state: &AppState, owner: &StateOwner, caller: &Caller, body: PatchOwner) -> JsonAnswer<Patched> {

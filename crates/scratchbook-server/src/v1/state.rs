@@ -1,5 +1,7 @@
 //! The state of a session: reading its present and past values, and changing it.
 
+use std::collections::HashSet;
+
 use axum::Json;
 use axum::response::Response;
 use scratchbook::{Error, Event, GetSessionConfig, Result, StateMap, json};
@@ -115,7 +117,10 @@ pub(super) async fn get(scope: SessionScope, Query(query): Query<ReadState>) -> 
     let keys = query.key;
     if let Some(seq) = query.at {
         let mut state = scope.app_state.store.sessions.get_state_at(&scope.key, seq).await?.to_map();
-        state.retain(|key, _| keys.is_empty() || keys.contains(key));
+        if !keys.is_empty() {
+            let keys: HashSet<_> = keys.into_iter().collect();
+            state.retain(|key, _| keys.contains(key));
+        }
         return Ok(answers::json(SessionState { state, seq: Some(seq), seen: None }).await?);
     }
     let mut config = GetSessionConfig::state_only().with_page_bytes(scope.app_state.page_bytes());

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use scratchbook::environment::Deadline;
 use scratchbook::json::bytes_of;
 use scratchbook::plan::Room;
 use scratchbook::session::{ListOrder, ListSessionsConfig};
@@ -37,6 +38,7 @@ pub(super) async fn page(
         |place: &SortKey| after.as_ref().is_none_or(|after| if is_newest { place < after } else { place > after });
     let (mut found, mut count, mut config) = (BTreeMap::new(), 0, config.with_page_size(LOOK));
     for _ in 0..MOST_LOOKS {
+        Deadline::current().check()?;
         let page = app_state.store.sessions.list_sessions(app_name, &config).await?;
         count += page.sessions.len();
         for session in page.sessions {

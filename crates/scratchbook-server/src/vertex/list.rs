@@ -2,6 +2,7 @@
 
 use axum::extract::RawQuery;
 use axum::response::Response;
+use scratchbook::environment::Deadline;
 use scratchbook::json::bytes_up_to;
 use scratchbook::session::{ListOrder, ListSessionsConfig, TitleFilter};
 use scratchbook::{Error, Result, Session};
@@ -115,6 +116,7 @@ async fn page(
     let is_scanned = config.title.is_some() || !config.labels.is_empty();
     let (mut found, mut room) = (Vec::new(), Some(app_state.page_bytes()));
     for _ in 0..MOST_LOOKS {
+        Deadline::current().check()?;
         // After a full page, one more read shows whether another session follows.
         let wanted = (size - found.len()).max(1);
         let page = app_state.store.sessions.list_sessions(app_name, &config.clone().with_page_size(wanted)).await?;

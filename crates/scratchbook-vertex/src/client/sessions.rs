@@ -20,8 +20,8 @@ use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::plan::filter::SessionFilter;
 use scratchbook_core::session::{
     CreateSessionConfig, Events, GetSessionConfig, ListOrder, ListSessionsConfig, ListSessionsResponse, OtherLabels,
-    Session, SessionKey, SessionMetadata, SessionUpdate, StateSelection, TitleFilter, check_id, check_owner,
-    no_session,
+    Session, SessionKey, SessionMetadata, SessionUpdate, StateSelection, TitleFilter, check_id, check_nameable,
+    check_owner, no_session,
 };
 use scratchbook_core::state::{Scope, StateDelta, check_key};
 use scratchbook_core::store::taken;
@@ -29,6 +29,7 @@ use scratchbook_core::store::taken;
 impl VertexAiSessionService {
     pub(super) async fn create(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         check_owner(app_name, user_id)?;
+        check_nameable("user id", user_id)?;
         check_create(&config)?;
         let engine = self.names.engine(app_name)?;
         let id = config.session_id.as_deref().map(str::trim).unwrap_or_default();

@@ -1,14 +1,17 @@
 //! The algebra of operations, and what agents see of their operations before the commit.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use futures_util::TryStreamExt;
 use proptest::prelude::*;
 use scratchbook::agent::{FunctionTool, RunConfig, ToolContext};
+use scratchbook::environment::Deadline;
 use scratchbook::model::{LlmResponse, ScriptedLlm};
 use scratchbook::state::{Change, Operation, State, fold};
 use scratchbook::{
-    Error, ErrorKind, Event, LlmAgent, RunRequest, Runner, SessionServiceExt, StateDelta, StateMap, connect,
+    AppendOptions, Error, ErrorKind, Event, LlmAgent, RunRequest, Runner, SessionServiceExt, StateDelta, StateMap,
+    connect,
 };
 use serde_json::{Map, Value, json};
 
@@ -34,7 +37,14 @@ fn state_of(deeds: &Deeds) -> Map<String, Value> {
 
 /// Returns the values as text, by key, so that `0.0` and `-0.0` differ.
 fn text(state: &Map<String, Value>) -> BTreeMap<String, String> {
-    state.iter().map(|(key, value)| (key.clone(), value.to_string())).collect()
+    state.iter().map(|(key, value)| (key.clone(), sorted(value))).collect()
+}
+
+/// Returns a value as text with its members by name: a member that is removed and set again may stand elsewhere.
+fn sorted(value: &Value) -> String {
+    let mut value = value.clone();
+    value.sort_all_objects();
+    value.to_string()
 }
 
 proptest! {
@@ -71,8 +81,8 @@ proptest! {
             (Err(error), Err(kind)) => prop_assert_eq!(error.kind(), kind),
             (Ok(resolved), Ok(keys)) => {
                 let written = keys.into_iter().filter(|(_, written, _)| *written);
-                let expected: Vec<_> = written.map(|(key, _, value)| (key, value.map(|v| v.to_string()))).collect();
-                let resolved = resolved.iter().map(|(key, c)| (key.to_owned(), c.value().map(Value::to_string)));
+                let expected: Vec<_> = written.map(|(key, _, value)| (key, value.map(|v| sorted(&v)))).collect();
+                let resolved = resolved.iter().map(|(key, c)| (key.to_owned(), c.value().map(sorted)));
                 prop_assert_eq!(resolved.collect::<Vec<_>>(), expected);
             }
             (found, naive) => prop_assert!(false, "{:?} {:?}", found, naive),
@@ -94,7 +104,7 @@ proptest! {
             }
             prop_assert_eq!(text(&state.to_map()), text(&seen));
             for (key, value) in &seen {
-                prop_assert_eq!(state.get(key).map(Value::to_string), Some(value.to_string()));
+                prop_assert_eq!(state.get(key).map(sorted), Some(sorted(value)));
             }
             let again = State::new(StateMap::from(found.clone()), state.delta().clone());
             prop_assert_eq!(text(&again.to_map()), text(&seen));
@@ -122,6 +132,86 @@ fn what_is_known_is_worked_out_at_once() {
     delta.set_if_absent("k", 1).unwrap();
     delta.set("k", 2).unwrap();
     assert_eq!(delta.get("k"), Some(&Change::Set(json!(2))), "what cannot refuse is forgotten");
+}
+
+/// Returns the names of all kinds of operations, as the enum tells them.
+fn kinds() -> Vec<String> {
+    let error = serde_json::from_str::<Operation>("\"?\"").unwrap_err().to_string();
+    let (_, names) = error.split_once("expected one of ").unwrap();
+    names.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// Returns the processor time of this thread, in seconds. Without a Linux, it is the time of the clock.
+fn processor_seconds(begun: Instant) -> f64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap_or_default();
+    let fields = stat.rsplit_once(')').map(|(_, fields)| fields.split_whitespace().collect::<Vec<_>>());
+    let ticks = |fields: &[&str]| Some(fields.get(11)?.parse::<f64>().ok()? + fields.get(12)?.parse::<f64>().ok()?);
+    fields.and_then(|fields| ticks(&fields)).map_or(begun.elapsed().as_secs_f64(), |ticks| ticks / 100.0)
+}
+
+/// Without optimizations, linear work takes less than three seconds here, and quadratic work takes minutes.
+#[test]
+fn a_hundred_thousand_operations_of_every_kind_on_one_key_take_linear_time() {
+    const MANY: usize = 100_000;
+    let members: Map<_, _> = (0..MANY).map(|n| (format!("m{n}"), json!(n))).collect();
+    let (members, list) = (Value::Object(members), json!(vec![0; MANY]));
+    for kind in kinds() {
+        let (found, operation): (&Value, Box<dyn Fn(usize) -> Operation>) = match kind.as_str() {
+            "set" => (&members, Box::new(|n| Operation::Set(json!(n)))),
+            "remove" => (&members, Box::new(|_| Operation::Remove)),
+            "increment" => (&Value::Null, Box::new(|_| Operation::Increment(1.into()))),
+            "append" => (&list, Box::new(|n| Operation::Append(json!(n)))),
+            // Half of the patches remove a member, and the others set it again.
+            "mergePatch" => (
+                &members,
+                Box::new(|n| {
+                    let member = format!("m{}", n / 2);
+                    Operation::MergePatch(if n % 2 == 0 { json!({member: null}) } else { json!({member: n}) })
+                }),
+            ),
+            "setIfAbsent" => (&members, Box::new(|n| Operation::SetIfAbsent(json!(n)))),
+            "expect" => (&list, Box::new(|_| Operation::Expect(json!(1)))),
+            "expectAbsent" => (&Value::Null, Box::new(|_| Operation::ExpectAbsent)),
+            _ => panic!("the kind '{kind}' of operations has no case here"),
+        };
+        let found = (!found.is_null()).then_some(found);
+        let begun = Instant::now();
+        let before = processor_seconds(begun);
+        // One after the other to what is found in the commit. The first guard that does not hold ends the work.
+        let mut delta = StateDelta::new();
+        (0..MANY).for_each(|n| delta.apply("k", operation(n)).unwrap());
+        let _ = delta.resolve(|_| found);
+        // Together to a value that the delta itself sets.
+        let mut delta = StateDelta::new();
+        delta.set("k", found).unwrap();
+        let _ = delta.insert("k".to_owned(), Change::Apply((0..MANY).map(operation).collect()));
+        let seconds = processor_seconds(begun) - before;
+        assert!(seconds < 20.0, "{kind}: {seconds} s");
+    }
+}
+
+#[tokio::test]
+async fn operations_end_at_the_deadline_of_their_call_and_leave_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = format!("sqlite://{}", folder.path().join("deadline.db").display());
+    for uri in ["memory:", &file] {
+        let store = connect(uri).await.unwrap();
+        let session = store.sessions.create_session("app", "alice", Default::default()).await.unwrap();
+        let event = |operations: usize| {
+            let mut delta = StateDelta::new();
+            delta.insert("n".to_owned(), Change::Apply(vec![Operation::Increment(1.into()); operations])).unwrap();
+            Event::new("agent").with_state_delta(delta)
+        };
+        let append = |event| store.sessions.append(session.key(), event, AppendOptions::default());
+        let late = Deadline::after(Duration::ZERO).scope(append(event(20_000))).await.unwrap_err();
+        assert_eq!(late.kind(), ErrorKind::Unavailable, "{uri}: {late}");
+        let alice = session.key().user();
+        let put = store.sessions.put_state(&alice, event(20_000).actions.state_delta, "admin".into());
+        assert_eq!(Deadline::after(Duration::ZERO).scope(put).await.unwrap_err().kind(), ErrorKind::Unavailable);
+        append(event(3)).await.unwrap();
+        let now = store.sessions.get_session(session.key(), &Default::default()).await.unwrap().unwrap();
+        assert_eq!((json!(now.state()), now.events().len()), (json!({"n": 3}), 1), "{uri}");
+    }
 }
 
 #[test]

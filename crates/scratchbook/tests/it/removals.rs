@@ -6,16 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use scratchbook::artifact::ArtifactService;
+use scratchbook::content::Part;
 use scratchbook::environment::{Environment, SystemEnvironment};
 use scratchbook::session::{FeedCommit, FeedCursor, FeedStart, Prune, StateOwner};
 use scratchbook::store::{Limits, SqliteOptions};
 use scratchbook::{
-    CreateSessionConfig, ErrorKind, InMemorySessionService, SessionKey, SessionService, SqliteSessionService, Store,
-    conformance,
+    CreateSessionConfig, ErrorKind, Event, GetSessionConfig, InMemorySessionService, SessionKey, SessionService,
+    SessionServiceExt, SqliteSessionService, StateDelta, Store, conformance,
 };
-use serde_json::json;
+use serde_json::{Map, json};
 
-use crate::database::{append, setting};
+use crate::database::{self, DatabaseFile, append, setting};
 
 pub(crate) const DAY: u64 = 24 * 3600;
 
@@ -317,4 +319,40 @@ async fn two_services_on_one_mariadb_are_followed_to_an_exact_copy() {
         stores.push(Store::new(Arc::new(service)));
     }
     conformance::many_writers_are_followed(&stores).await;
+}
+
+/// An older version took such ids, so they may be there.
+#[tokio::test]
+async fn what_has_an_id_that_no_url_can_name_is_read_and_removed() {
+    let database = DatabaseFile::new();
+    let service = database.open().await;
+    let session = database::create(&service, "old", json!({"a": 1, "user:b": 2})).await;
+    database::append(&service, session.key(), Event::new("agent").with_id("old")).await.unwrap();
+    service.save_artifact(session.key(), "old", Part::text("x"), Map::new()).await.unwrap();
+    service.close().await.unwrap();
+    database.sql(
+        "UPDATE sessions SET id = '..', user_id = '..'; UPDATE user_states SET user_id = '..';
+         UPDATE events SET session_id = '..', user_id = '..', id = '..', event = replace(event, '\"id\":\"old\"', '\"id\":\"..\"');
+         UPDATE session_states SET session_id = '..', user_id = '..';
+         UPDATE initial_states SET session_id = '..', user_id = '..';
+         UPDATE artifacts SET session_id = '..', user_id = '..', filename = '..'",
+    );
+    let service = database.open().await;
+    let key = SessionKey::new("app", "..", "..").unwrap();
+    let found = service.get_session(&key, &GetSessionConfig::default()).await.unwrap().unwrap();
+    assert_eq!(
+        (json!(found.state()), found.events().get(0).unwrap().id.as_str()),
+        (json!({"a": 1, "user:b": 2}), "..")
+    );
+    assert!(service.load_artifact(&key, "..", None).await.unwrap().is_some());
+    service.delete_artifact(&key, "..").await.unwrap();
+    assert_eq!(service.load_artifact(&key, "..", None).await.unwrap(), None);
+    let mut delta = StateDelta::new();
+    delta.remove("b").unwrap();
+    service.put_state(&key.user(), delta, "admin".into()).await.unwrap();
+    assert_eq!(json!(service.get_user_state("app", "..").await.unwrap()), json!({}));
+    service.delete_session(&key).await.unwrap();
+    service.delete_user("app", "..").await.unwrap();
+    assert!(service.get_session(&key, &GetSessionConfig::default()).await.unwrap().is_none());
+    service.close().await.unwrap();
 }

@@ -141,7 +141,9 @@ impl ImportLine {
             }
             Self::Artifact(artifact) => {
                 let (part, metadata) = (artifact.part.clone(), artifact.custom_metadata.clone());
-                drop(prepare_artifact(&artifact.filename, part, metadata, &limits)?);
+                // The session's id was checked with the session.
+                let session = SessionKey::new(app, user, "-")?;
+                drop(prepare_artifact(&session, &artifact.filename, part, metadata, &limits)?);
             }
             Self::Header | Self::End(_) => {}
         }

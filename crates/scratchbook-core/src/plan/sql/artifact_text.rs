@@ -60,7 +60,7 @@ impl NewArtifact {
         created: f64,
         limits: &Limits,
     ) -> Result<Self> {
-        let prepared = prepare_artifact(&address.filename, part, metadata, limits)?;
+        let prepared = prepare_artifact(&address.key, &address.filename, part, metadata, limits)?;
         let text = json::to_text(&prepared.artifact, "the artifact")?;
         let metadata = json::to_text(&prepared.custom_metadata, "its metadata")?;
         Ok(Self { address, text, metadata, mime_type: prepared.mime_type, created })

@@ -1,5 +1,6 @@
 //! Writes with all contents as text, built before a store is involved: what the SQL stores send.
 
+use crate::environment::Deadline;
 use crate::error::Result;
 use crate::json;
 use crate::session::{IdScope, SessionKey, SessionMetadata};
@@ -89,12 +90,30 @@ pub struct NewSession {
     pub expires: Option<i64>,
     pub events: Vec<NewEvent>,
     pub limits: Limits,
+    /// The time by which the caller wants an answer. Loops over many events end with it.
+    pub deadline: Deadline,
 }
 
 impl NewSession {
     pub fn new(prepared: PreparedSession) -> Result<Self> {
-        let PreparedSession { key, id_scope, initial, shared, metadata, created, expires, events, limits, .. } =
-            prepared;
+        let PreparedSession {
+            key,
+            id_scope,
+            initial,
+            shared,
+            metadata,
+            created,
+            expires,
+            events: prepared_events,
+            limits,
+            deadline,
+            ..
+        } = prepared;
+        let mut events = Vec::with_capacity(prepared_events.len());
+        for (step, event) in prepared_events.into_iter().enumerate() {
+            deadline.check_at(step)?;
+            events.push(NewEvent::new(event)?);
+        }
         let own = initial.iter().map(|(name, value)| {
             Ok(TextChange { scope: Scope::Session, name: name.clone(), value: Some(json::to_text(value, "a value")?) })
         });
@@ -108,7 +127,8 @@ impl NewSession {
             created,
             expires,
             limits,
-            events: events.into_iter().map(NewEvent::new).collect::<Result<_>>()?,
+            deadline,
+            events,
         })
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
 use scratchbook::session::{ConflictMode, LogPositions};
-use scratchbook::state::Operation;
+use scratchbook::state::{Change, Operation};
 use scratchbook::{AppendOptions, Error, Result, Session, StateDelta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
@@ -78,7 +78,7 @@ impl Operations {
             if steps.is_empty() {
                 return Err(Error::invalid(format!("the operations of '{key}' are none; leave the key out")));
             }
-            steps.into_iter().try_for_each(|step| delta.apply(key.clone(), step.into()))?;
+            delta.insert(key, Change::Apply(steps.into_iter().map(Operation::from).collect()))?;
         }
         delta.merge(values)?;
         Ok(delta)

@@ -64,6 +64,7 @@ const VARY: &str = "whether a failure is shown to a page depends on its origin a
 const ALLOW: &str = "whatever OPTIONS is answered with, it names the methods of the path";
 const MEMORY: &str = "there is no long-term memory, and the answer says so";
 const ROOT: &str = "a client at the server's address learns where the API is described";
+const DOTS: &str = "'..' leads elsewhere in every URL, and such a session could never be asked for";
 const TEMP: &str = "temp: keys are shown to no one";
 
 const DOC_0: &str = r#""scratchbook://apps/demo/users/u1/sessions/s-2/artifacts/doc.txt/versions/0""#;
@@ -84,6 +85,15 @@ pub(super) const DIFFERENCES: &[ExchangeDifference] = &[
     ExchangeDifference { exchange: 10, why: NO_PATHS, change: Set("/body/detail", NO_APP) },
     ExchangeDifference { exchange: 12, why: ROOT, change: Add("/body", "docs", "/docs") },
     ExchangeDifference { exchange: 12, why: ROOT, change: Add("/body", "inspector", "/inspector") },
+    ExchangeDifference { exchange: 38, why: DOTS, change: Set("/status", "400") },
+    ExchangeDifference {
+        exchange: 38,
+        why: DOTS,
+        change: Set(
+            "/body",
+            r#"{"detail": "the session id must not be '.' or '..', which no URL can name, got '..'"}"#,
+        ),
+    },
     ExchangeDifference { exchange: 44, why: ORDER, change: Order("/body/events", &[1, 0]) },
     ExchangeDifference {
         exchange: 45,
@@ -114,10 +124,15 @@ pub(super) const DIFFERENCES: &[ExchangeDifference] = &[
     ExchangeDifference { exchange: 54, why: ORDER, change: Order("/body/events", &[1, 0]) },
     ExchangeDifference {
         exchange: 55,
+        why: DOTS,
+        change: Order("/body", &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16, 17, 18]),
+    },
+    ExchangeDifference {
+        exchange: 55,
         why: IMPORTED,
         change: Insert(
             "/body",
-            17,
+            16,
             r#"{"id": "s-ev2", "appName": "demo", "userId": "u1", "events": [], "lastUpdateTime": "<time>",
                 "state": {"x": 1, "app:x": 7, "user:lang": "en", "user:theme": "light"}}"#,
         ),
@@ -127,7 +142,7 @@ pub(super) const DIFFERENCES: &[ExchangeDifference] = &[
         why: IMPORTED,
         change: Insert(
             "/body",
-            18,
+            17,
             r#"{"id": "s-ev4", "appName": "demo", "userId": "u1", "events": [], "lastUpdateTime": "<time>",
                 "state": {"app:x": 7, "user:lang": "en", "user:theme": "light"}}"#,
         ),
@@ -175,6 +190,8 @@ pub(super) const DIFFERENCES: &[ExchangeDifference] = &[
             r#"{"detail": "Memory service is not configured. This server keeps no long-term memory."}"#,
         ),
     },
+    ExchangeDifference { exchange: 133, why: DOTS, change: Set("/status", "404") },
+    ExchangeDifference { exchange: 133, why: DOTS, change: Set("/body", r#"{"detail": "Session not found"}"#) },
     ExchangeDifference {
         exchange: 134,
         why: RELATIVE,

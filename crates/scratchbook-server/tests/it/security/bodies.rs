@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Method, Request};
-use scratchbook::connect;
+use scratchbook::{GetSessionConfig, SessionKey, connect};
 use scratchbook_server::{Login, NewToken, Right, Server, ServerLimits};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -234,6 +234,23 @@ async fn what_a_store_takes_fits_through_every_surface() {
         let answer = send(&router, Method::POST, path, &[JSON], &body).await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.text.get(..300).unwrap_or(&answer.text));
     }
+}
+
+/// A time limit from outside ends a request only where it waits, so the work itself has to look at it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_past_its_time_limit_is_not_carried_out_any_further() {
+    let (store, server) = demo().await;
+    session(&store, "u1", "s-1").await;
+    let limits = ServerLimits::default().with_answer_time(Duration::from_millis(1));
+    let router = server.limits(limits).build().unwrap().router();
+    let body = json!({"author": "x", "operations": {"n": vec![json!({"increment": 1}); 99_000]}}).to_string();
+    let path = "/v1/apps/demo/users/u1/sessions/s-1/state";
+    let answer = send(&router, Method::PATCH, path, &[JSON], &body).await;
+    assert_eq!(answer.status, 503, "{}", answer.text);
+    sleep(Duration::from_secs(3)).await;
+    let key = SessionKey::new("demo", "u1", "s-1").unwrap();
+    let now = store.sessions.get_session(&key, &GetSessionConfig::default()).await.unwrap().unwrap();
+    assert_eq!((now.events().len(), now.state().get("n")), (0, None));
 }
 
 #[tokio::test]

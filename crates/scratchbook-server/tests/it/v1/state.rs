@@ -92,3 +92,21 @@ async fn a_session_s_state_is_changed_by_an_event() {
         assert_eq!(api.ok("GET", &state, None).await["state"], json!({"status": "open", "step": 2, "user:orders": 2}));
     }
 }
+
+#[tokio::test]
+async fn keys_that_no_path_can_name_are_read_by_the_query() {
+    for api in Api::all().await {
+        api.ok("POST", "/v1/apps/shop/users/alice/sessions", Some(json!({"id": "s1"}))).await;
+        let session = format!("{S1}/state");
+        for path in [APP, ALICE, &session] {
+            let delta = json!({".": 1, "..": 2, "": 3, "..a": 4, "other": 5});
+            api.ok("PATCH", path, Some(json!({"author": "x", "stateDelta": delta}))).await;
+            let found = api.ok("GET", &format!("{path}?key=..&key=.&key=&key=none"), None).await;
+            assert_eq!(found["state"], json!({"..": 2, ".": 1, "": 3}), "{path}");
+        }
+        let many = "key=a&".repeat(101);
+        for query in ["key=a&prefix=b", "key=a&pageToken=b", &many] {
+            api.refused(400, "GET", &format!("{APP}?{query}"), None).await;
+        }
+    }
+}
