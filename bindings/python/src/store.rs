@@ -266,9 +266,20 @@ impl PyStore {
         })
     }
 
-    fn history(&self, py: Python<'_>, address: AddressTuple, name: String, limit: usize) -> PyResult<Call> {
+    #[pyo3(signature = (address, name, limit, at=None))]
+    fn history(
+        &self,
+        py: Python<'_>,
+        address: AddressTuple,
+        name: String,
+        limit: usize,
+        at: Option<u64>,
+    ) -> PyResult<Call> {
         self.session_call(py, address, move |store, key| async move {
-            let writes = store.sessions.history(&key, &name, limit).await?;
+            let writes = match at {
+                Some(seq) => store.sessions.history_at(&key, &name, seq, limit).await?,
+                None => store.sessions.history(&key, &name, limit).await?,
+            };
             CallAnswer::json(&writes.iter().map(write).collect::<Vec<_>>())
         })
     }

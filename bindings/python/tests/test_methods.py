@@ -117,6 +117,7 @@ async def test_only_a_session_that_is_not_there_is_google_adks_session_not_found
         lambda: service.state_at(session, 4),
         lambda: service.state_at(session, "no such event"),
         lambda: service.diff(session, 1, 4),
+        lambda: service.history(session, "user:name", at=4),
         lambda: service.fork(session, at=4),
         lambda: service.rewind(session, "no such invocation"),
     ):
@@ -129,6 +130,9 @@ async def test_who_wrote_what_is_known(service: Any, session: Any) -> None:
     history = await service.history(session, "draft")
     assert ["value" in write for write in history] == [False, True] and history[1]["value"] == "x"
     assert [write["value"] for write in await service.history(session, "user:name", limit=1)] == ["Bob"]
+    for at, names in ((0, []), (2, ["Ann"]), (session.events[2], ["Bob", "Ann"])):
+        assert [write["value"] for write in await service.history(session, "user:name", at=at)] == names
+    assert [write["value"] for write in await service.history(session, "step", at=1)] == [1, 0]
     blame = await service.blame(session)
     assert blame["step"]["author"] == "writer" and blame["step"]["eventId"] == session.events[2].id
     assert blame["step"]["invocationId"] == "three" and blame["step"]["seq"] == 3

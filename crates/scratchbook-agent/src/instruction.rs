@@ -1,6 +1,6 @@
 //! Instruction templates: parsed once, rendered for every model call.
 //!
-//! `{name}` and `{name?}` are replaced by state values, `{{ ... }}` is a literal `{ ... }`, and anything else in braces
+//! `{name}` and `{name?}` are replaced by state values, `{{name}}` is a literal `{name}`, and anything else in braces
 //! (JSON, code, an unbalanced brace) is left unchanged. Inserted text is never scanned again.
 
 use std::collections::BTreeMap;
@@ -17,9 +17,9 @@ use scratchbook_core::state::{Scope, StateMap};
 /// use scratchbook::StateMap;
 /// use serde_json::json;
 ///
-/// let template = InstructionTemplate::parse("Write about {topic}{mood?}. Answer as {{\"title\": ...}}.");
+/// let template = InstructionTemplate::parse("Write about {topic}{mood?}. Answer as {\"title\": ...}, not {{topic}}.");
 /// let state = StateMap::from(json!({"topic": "friendship"}).as_object().unwrap().clone());
-/// assert_eq!(template.render(&state)?, "Write about friendship. Answer as {\"title\": ...}.");
+/// assert_eq!(template.render(&state)?, "Write about friendship. Answer as {\"title\": ...}, not {topic}.");
 /// # Ok::<(), scratchbook::Error>(())
 /// ```
 ///
@@ -29,9 +29,10 @@ use scratchbook_core::state::{Scope, StateMap};
 /// | `{name?}` | the value; nothing if the key is missing |
 /// | `{user:profile.name?}`, `{items[0]}` | a part of the value; unchanged if the first key is missing |
 /// | `{artifact.notes.txt}` | the artifact's text |
-/// | `{{ ... }}` | `{ ... }`; so `{{{x}}}` is `{`, the value, `}` |
-/// | `${x}`, `\{x}` | unchanged |
-/// | anything else in braces, a lone `}}` | unchanged |
+/// | `{{name}}`, `{{user:name?}}`, `{{some words}}` | `{name}`, `{user:name?}`, `{some words}` |
+/// | `{{{x}}}` | `{`, the value, `}` |
+/// | `${x}`, `${{x}}`, `\{x}` | unchanged |
+/// | anything else in braces, such as `{"a": 1}`, `{{ x \| upper }}` or `{{}}`; a lone `}}` | unchanged |
 ///
 /// A string is inserted as it is, `null` as nothing, and any other value as JSON.
 #[derive(Clone, Debug, PartialEq)]
@@ -193,132 +194,96 @@ impl Placeholder {
     }
 }
 
-/// Parses the text in one pass. Opening braces stay on a stack until their closing brace is found.
+/// Parses the text in one pass.
 struct Parser<'a> {
     text: &'a str,
-    at: usize,
     segments: Vec<Segment>,
-    open: Vec<OpenBrace>,
     /// Line and column, in characters, of the position up to which the parser has counted.
     line: usize,
     column: usize,
     counted: usize,
 }
 
-/// An open brace.
-enum OpenBrace {
-    /// `{`, which is left unchanged.
-    Single,
-    /// `{{`, at this index in the segments. It becomes `{` when its partner is found.
-    Double(usize),
-}
-
 impl<'a> Parser<'a> {
     fn new(text: &'a str) -> Self {
-        Self { text, at: 0, segments: Vec::new(), open: Vec::new(), line: 1, column: 1, counted: 0 }
+        Self { text, segments: Vec::new(), line: 1, column: 1, counted: 0 }
     }
 
     fn run(mut self) -> InstructionTemplate {
-        while let Some(next) = self.text[self.at..].find(['{', '}']) {
-            self.push_text(self.at, self.at + next);
-            self.at += next;
-            if self.text.as_bytes()[self.at] == b'{' { self.opening() } else { self.closing() }
-        }
-        self.push_text(self.at, self.text.len());
-        InstructionTemplate { source: self.text.to_owned(), segments: join_texts(self.segments) }
-    }
-
-    fn push_text(&mut self, from: usize, to: usize) {
-        if from < to {
-            self.segments.push(Segment::Text(self.text[from..to].to_owned()));
-        }
-    }
-
-    /// Handles a sequence of `{`.
-    fn opening(&mut self) {
-        let run = self.text[self.at..].bytes().take_while(|b| *b == b'{').count();
-        let verbatim = matches!(self.text[..self.at].bytes().last(), Some(b'$' | b'\\'));
-        if verbatim {
-            self.push_text(self.at, self.at + run);
-            self.open.extend((0..run).map(|_| OpenBrace::Single));
-            self.at += run;
-            return;
-        }
-        for _ in 0..run / 2 {
-            self.open.push(OpenBrace::Double(self.segments.len()));
-            self.segments.push(Segment::Text("{{".to_owned()));
-            self.at += 2;
-        }
-        if run % 2 == 0 {
-            return;
-        }
-        match self.placeholder() {
-            Some((placeholder, end)) => {
-                self.segments.push(Segment::Placeholder(placeholder));
-                self.at = end;
+        let text = self.text;
+        // Text before `done` is in the segments.
+        let mut done = 0;
+        let mut at = 0;
+        while let Some(next) = text[at..].find('{') {
+            let start = at + next;
+            let opened = run_of(&text[start..], '{');
+            let inside_at = start + opened;
+            at = inside_at;
+            let Some(len) = text[inside_at..].find(['{', '}']) else { break };
+            let closed_at = inside_at + len;
+            let inside = &text[inside_at..closed_at];
+            // None if the brace that follows is another `{`.
+            let closed = run_of(&text[closed_at..], '}');
+            let is_verbatim = matches!(text[..start].bytes().last(), Some(b'$' | b'\\'));
+            if closed == 0 || is_verbatim {
+                continue;
             }
-            None => {
-                self.open.push(OpenBrace::Single);
-                self.push_text(self.at, self.at + 1);
-                self.at += 1;
+            // An odd number of braces holds a value, an even one a literal `{X}`; anything else is code.
+            let target = parse_target(inside.trim());
+            let is_literal = opened.is_multiple_of(2);
+            let is_literal_text = closed >= 2 && (target.is_some() || is_words(inside));
+            if (is_literal && !is_literal_text) || (!is_literal && target.is_none()) {
+                continue;
             }
+            // A placeholder has a brace of its own on each side. Of the others, each two with partners become one.
+            let own = usize::from(!is_literal);
+            let pairs = (opened / 2).min((closed - own) / 2);
+            let from = inside_at - own - 2 * pairs;
+            let to = closed_at + own + 2 * pairs;
+            self.push_text(&text[done..from]);
+            self.push_text(&"{".repeat(pairs));
+            match target {
+                Some((target, optional)) if !is_literal => {
+                    let (line, column) = self.position(inside_at - 1);
+                    let raw = text[inside_at - 1..=closed_at].to_owned();
+                    self.segments.push(Segment::Placeholder(Placeholder { target, optional, raw, line, column }));
+                }
+                _ => self.push_text(inside),
+            }
+            self.push_text(&"}".repeat(pairs));
+            done = to;
+            at = to;
+        }
+        self.push_text(&text[done..]);
+        InstructionTemplate { source: text.to_owned(), segments: self.segments }
+    }
+
+    fn push_text(&mut self, text: &str) {
+        match self.segments.last_mut() {
+            _ if text.is_empty() => {}
+            Some(Segment::Text(before)) => before.push_str(text),
+            _ => self.segments.push(Segment::Text(text.to_owned())),
         }
     }
 
-    /// Handles a `}`.
-    fn closing(&mut self) {
-        let double = self.text[self.at..].starts_with("}}");
-        match self.open.last() {
-            Some(OpenBrace::Single) => {
-                self.open.pop();
-            }
-            Some(OpenBrace::Double(place)) if double => {
-                self.segments[*place] = Segment::Text("{".to_owned());
-                self.open.pop();
-                self.push_text(self.at, self.at + 1);
-                self.at += 2;
-                return;
-            }
-            _ => {}
-        }
-        self.push_text(self.at, self.at + 1);
-        self.at += 1;
-    }
-
-    /// Returns the placeholder that starts at a `{`, and the position where it ends.
-    fn placeholder(&mut self) -> Option<(Placeholder, usize)> {
-        let rest = &self.text[self.at + 1..];
-        let len = rest.find(['{', '}'])?;
-        if rest.as_bytes()[len] == b'{' {
-            return None;
-        }
-        let (target, optional) = parse_target(rest[..len].trim())?;
-        let end = self.at + 1 + len + 1;
-        let (line, column) = self.position();
-        let raw = self.text[self.at..end].to_owned();
-        Some((Placeholder { target, optional, raw, line, column }, end))
-    }
-
-    /// Returns line and column of the parser's position, counted from 1, in characters. Counting continues from the
-    /// last call.
-    fn position(&mut self) -> (usize, usize) {
-        for c in self.text[self.counted..self.at].chars() {
+    /// Returns line and column of a position, counted from 1, in characters. Counting continues from the last call.
+    fn position(&mut self, at: usize) -> (usize, usize) {
+        for c in self.text[self.counted..at].chars() {
             (self.line, self.column) = if c == '\n' { (self.line + 1, 1) } else { (self.line, self.column + 1) };
         }
-        self.counted = self.at;
+        self.counted = at;
         (self.line, self.column)
     }
 }
 
-fn join_texts(segments: Vec<Segment>) -> Vec<Segment> {
-    let mut joined: Vec<Segment> = Vec::new();
-    for segment in segments {
-        match (joined.last_mut(), segment) {
-            (Some(Segment::Text(before)), Segment::Text(text)) => before.push_str(&text),
-            (_, segment) => joined.push(segment),
-        }
-    }
-    joined
+/// Returns how many of these braces the text begins with.
+fn run_of(text: &str, brace: char) -> usize {
+    text.chars().take_while(|c| *c == brace).count()
+}
+
+/// Returns whether a text has words and spaces alone, such as `not a state variable`.
+fn is_words(text: &str) -> bool {
+    !text.trim().is_empty() && text.chars().all(|c| c.is_whitespace() || unicode_ident::is_xid_continue(c))
 }
 
 /// Returns the target of a placeholder, and whether it is optional; `None` if the text is not a placeholder.
@@ -409,8 +374,12 @@ mod tests {
         assert_eq!(render("{{x}} {{not a state variable}}"), "{x} {not a state variable}");
         assert_eq!(render("{{{x}}}"), "{X}");
         assert_eq!(render("{{{{x}}}}"), "{{x}}");
-        assert_eq!(render(r#"{{"a": {{"b": {n}}}}}"#), r#"{"a": {"b": 3}}"#);
-        assert_eq!(render(r#"{{"a": {"b": 1}}}"#), r#"{"a": {"b": 1}}"#);
+        assert_eq!(
+            render("{{user:profile.name?}} {{list[0]}} {{artifact.a b}}"),
+            "{user:profile.name?} {list[0]} {artifact.a b}"
+        );
+        assert_eq!(render("{{ x }} {{two\nwords}} {{猫の手}} {{0}}"), "{ x } {two\nwords} {猫の手} {0}");
+        assert_eq!(render("{{{x}} {{{x} {{x}}} {{{{x}}"), "{{X} {{X {x}} {{{x}");
         assert_eq!(render("{x}} and }}"), "X} and }}");
     }
 
@@ -419,6 +388,8 @@ mod tests {
         for text in [
             "${x} \\{x} ${{x}} \\{{x}}",
             r#"{"a": {"b": {"c": 1}}}"#,
+            r#"{{"a": {{"b": 1}}}}"#,
+            "{{a-b}} {{foo:bar}} {{ }} {{.x}} {{x()}} {{{a b}}} {{x}",
             "{a-b} {} { } {a b} {foo:bar} {1a} {a ?} {x??} {app:} {x.} {x[} {x[-1]} {x[+1]}",
             "{{x} {{ to open. JSON: {\"a\":{\"b\":1}}",
             "fn main() { println!(\"{:?}\", x); }",
@@ -431,6 +402,30 @@ mod tests {
             "{artifact.}",
         ] {
             assert_eq!(render(text), text);
+        }
+    }
+
+    /// Code of fourteen languages, as it appears in instructions.
+    #[test]
+    fn code_keeps_its_braces_unless_they_hold_a_name() {
+        let state: StateMap = json!({"name": "N"}).as_object().unwrap().clone().into();
+        for (template, expected) in [
+            ("run: echo ${{ github.sha }} for {name}", "run: echo ${{ github.sha }} for N"),
+            ("{{ user.name | upper }}", "{{ user.name | upper }}"),
+            ("<p style={{color: 'red'}}/>", "<p style={{color: 'red'}}/>"),
+            ("<b>{{ item.price }}</b>", "<b>{ item.price }</b>"),
+            ("{{ .Values.image }}", "{{ .Values.image }}"),
+            (r#"println!("{{}} {}", x)"#, r#"println!("{{}} {}", x)"#),
+            (r"\frac{{a}}{{b}}", r"\frac{a}{b}"),
+            ("{{{x.y}}}", "{{x.y}}"),
+            ("int a[] = {{1,2},{3,4}};", "int a[] = {{1,2},{3,4}};"),
+            (r#"f"{{{name}}}""#, r#"f"{N}""#),
+            ("{{range .}}{{.}}{{end}}", "{{range .}}{{.}}{end}"),
+            ("{{}}", "{{}}"),
+            (r#"{"a": {"b": {"c": 1}}}"#, r#"{"a": {"b": {"c": 1}}}"#),
+            (r#"{"k": {{name}}}"#, r#"{"k": {name}}"#),
+        ] {
+            assert_eq!(InstructionTemplate::parse(template).render(&state).unwrap(), expected, "{template}");
         }
     }
 

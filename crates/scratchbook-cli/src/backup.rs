@@ -1,9 +1,8 @@
 //! `scratchbook backup`.
 
 use std::fs;
-use std::mem::ManuallyDrop;
 
-use scratchbook::{Error, ErrorKind, SessionService, SqliteSessionService};
+use scratchbook::{Error, ErrorKind, SqliteSessionService};
 use serde_json::json;
 
 use crate::args::BackupArgs;
@@ -14,12 +13,14 @@ use crate::output::{Format, Output, visible};
 use crate::partial_file::PartialFile;
 
 pub(crate) async fn backup(context: &Context, args: BackupArgs, out: &mut Output) -> Result<(), CommandFailure> {
-    let service = context.within(SqliteSessionService::connect(sqlite_uri(context)?)).await?;
-    // Dropping the service would wait for the copy, even after the deadline.
-    let service = ManuallyDrop::new(service);
+    let uri = sqlite_uri(context)?;
+    if args.file.as_os_str() == "-" {
+        let message = "a copy cannot be written to standard output; name a file";
+        return Err(Error::invalid(message).into());
+    }
     let copy = PartialFile::new(&args.file);
     let made = tokio::select! {
-        made = context.within(service.backup(&args.file)) => made,
+        made = context.within(SqliteSessionService::backup_file(uri, &args.file)) => made,
         Ok(()) = tokio::signal::ctrl_c() => return Err(CommandFailure::Interrupted),
     };
     // The library removes a failed copy. After the deadline the copy may still be running, so the file is removed here.
@@ -31,7 +32,6 @@ pub(crate) async fn backup(context: &Context, args: BackupArgs, out: &mut Output
     let bytes = fs::metadata(&args.file).map(|file| file.len()).map_err(|e| {
         Error::new(ErrorKind::Unavailable, format!("{file}: the copy was made, but cannot be seen")).with_source(e)
     })?;
-    service.close().await?;
     if out.format() == Format::Json {
         return Ok(out.json(&json!({"file": file, "bytes": bytes}))?);
     }

@@ -80,6 +80,7 @@ use failure::{CommandFailure, report};
 use output::Output;
 #[cfg(not(feature = "schema"))]
 use schema as schema_check;
+use scratchbook::environment::check_clock;
 use scratchbook::{Error, ErrorKind};
 use tokio::runtime::{Builder, Runtime};
 #[cfg(not(feature = "serve"))]
@@ -167,6 +168,7 @@ async fn until_interrupted(cli: Cli, settings: &[Setting]) -> Result<(), Command
 
 async fn run_command(cli: Cli, settings: &[Setting]) -> Result<(), CommandFailure> {
     let mut out = Output::new(cli.global.json);
+    check_clock()?;
     let (context, command) = Context::new(cli)?;
     let context = &context;
     match command {

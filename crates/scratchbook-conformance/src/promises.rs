@@ -300,6 +300,7 @@ macro_rules! for_each_promise {
                 what_moves_verifies
                 a_diff_has_what_changed
                 a_history_has_each_write
+                a_history_at_an_event_ends_there
                 what_was_let_go_verifies
             }
             rewind {

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::support::{TestApp, assert_refused, changing, delta, removal};
 use scratchbook_core::error::ErrorKind;
 use scratchbook_core::event::Event;
-use scratchbook_core::session::{CreateSessionConfig, ForkConfig, Prune, SessionServiceExt};
+use scratchbook_core::session::{ChangeQuery, CreateSessionConfig, ForkConfig, Prune, SessionServiceExt};
 use scratchbook_core::state::StateDelta;
 use scratchbook_core::store::Store;
 
@@ -80,6 +80,46 @@ pub async fn a_diff_has_what_changed(store: &Store) {
     assert_eq!((back["a"].before.clone(), back["a"].after.clone()), (Some(json!(2)), Some(json!(1))));
     assert_eq!(sessions.diff(&key, 1, 1).await.unwrap().len(), 0);
     assert_refused(sessions.diff(&key, 0, 3).await, ErrorKind::NotFound, "an event that is not there");
+}
+
+/// The history of a key at an event begins with the write that made the key's value at that event, and has no later one.
+pub async fn a_history_at_an_event_ends_there(store: &Store) {
+    let test = TestApp::new(store);
+    let key = test.create("alice", json!({"k": "made", "user:k": "made", "app:k": "made"})).await.key().clone();
+    let other = test.create("alice", json!({})).await.key().clone();
+    let sessions = test.sessions();
+    for n in 1..=4 {
+        // The even events of the session change nothing; others write between all of them.
+        let delta = if n % 2 == 1 { json!({"k": n, "user:k": n, "app:k": n}) } else { json!({"other": n}) };
+        test.append(&key, changing(delta)).await;
+        test.append(&other, changing(json!({"user:k": format!("other {n}"), "app:k": format!("other {n}")}))).await;
+        for owner in [test.user("alice"), test.app()] {
+            let delta = StateDelta::new().with("k", format!("put {n}")).unwrap();
+            sessions.put_state(&owner, delta, "admin".into()).await.unwrap();
+        }
+    }
+    test.append(&key, Event::new("tidy").with_state_delta(removal(&["k", "user:k", "app:k"]))).await;
+    for name in ["k", "user:k", "app:k"] {
+        let whole = sessions.history(&key, name, 100).await.unwrap();
+        let mut before = 0;
+        for seq in 0..=5 {
+            let then = sessions.get_state_at(&key, seq).await.unwrap();
+            let history = sessions.history_at(&key, name, seq, 100).await.unwrap();
+            assert_eq!(history.first().and_then(|write| write.value.as_ref()), then.get(name), "{name} at {seq}");
+            assert!(whole.ends_with(&history) && history.len() >= before, "{name} at {seq}: {history:?}");
+            assert_eq!(sessions.history_at(&key, name, seq, 1).await.unwrap(), history[..1], "{name} at {seq}");
+            before = history.len();
+        }
+        assert_refused(sessions.history_at(&key, name, 6, 1).await, ErrorKind::NotFound, "an event that is not there");
+    }
+    let of_another = ChangeQuery::of_key_at("k", u64::MAX, &key, 1);
+    let refused = sessions.list_state_changes(&test.user("bob"), &of_another, 1).await;
+    assert_refused(refused, ErrorKind::InvalidArgument, "the log of another user");
+    sessions.prune(Prune::events(&key, 4), 10).await.unwrap();
+    for name in ["k", "user:k", "app:k"] {
+        assert_refused(sessions.history_at(&key, name, 2, 9).await, ErrorKind::FailedPrecondition, "a pruned event");
+        assert_eq!(sessions.history_at(&key, name, 3, 1).await.unwrap().len(), 1, "{name} at the prune point");
+    }
 }
 
 /// The history of a key has each write with its writer, the latest first, down to the creation.

@@ -26,6 +26,7 @@ use scratchbook_core::session::{
     CommitNotifier, CommitScope, EventHashes, FeedPage, FeedStart, InitialState, ListSessionsResponse, ListStateConfig,
     Session, SessionKey, StateBytes, StateChange, StateOwner, StatePage,
 };
+use scratchbook_core::state::Scope;
 
 /// A database: its statements, its connections, and the meaning of its errors.
 ///
@@ -166,6 +167,10 @@ pub trait History {
     /// Reads the data from which the state of a session at one of its events is folded, in one snapshot. Requests that
     /// cannot be answered are refused with the errors of `check_event_number`, `log_pruned` and `no_session`.
     async fn past(&self, key: &SessionKey, seq: u64, scopes: PastScopes) -> Attempt<Past>;
+
+    /// Reads the position of an event's commit in the log of the user's or the app's state. Requests that cannot be
+    /// answered are refused as by [`past`](Self::past).
+    async fn position_at(&self, key: &SessionKey, seq: u64, scope: Scope) -> Attempt<u64>;
 
     /// Stores a checkpoint, unless the key belongs to another session by now. An existing checkpoint stays.
     async fn keep_checkpoint(&self, key: &SessionKey, checkpoint: &Checkpoint) -> Attempt<()>;

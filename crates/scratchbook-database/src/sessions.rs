@@ -227,12 +227,17 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
         query: &ChangeQuery,
         limit: usize,
     ) -> Result<Vec<StateChange>> {
+        query.check(owner)?;
+        let mut up_to = u64::MAX;
+        if let ChangeQuery::OfKey { at: Some((session, seq)), .. } = query {
+            up_to = self.read(|| self.backend.position_at(session, *seq, owner.scope())).await? + 1;
+        }
         let read = async |limit, room: RowRoom| {
             let room = room.or_one(limit);
             match query {
                 ChangeQuery::After(after) => self.backend.state_changes(owner, *after, limit, room).await,
-                ChangeQuery::OfKey { name, before } => {
-                    self.backend.key_changes(owner, name, *before, limit, room).await
+                ChangeQuery::OfKey { name, before, .. } => {
+                    self.backend.key_changes(owner, name, up_to.min(*before), limit, room).await
                 }
             }
         };

@@ -69,6 +69,14 @@ impl History for MySql {
         self.past_from(&mut lease, key, seq, head, scopes).await
     }
 
+    async fn position_at(&self, key: &SessionKey, seq: u64, scope: Scope) -> Attempt<u64> {
+        let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
+        let head = self.head(&mut lease, key, seq).await?.ok_or_else(|| no_session(key))?;
+        check_event_number(key, seq, head.base, head.last)?;
+        let position = if scope == Scope::User { head.user_position } else { head.app_position };
+        Ok(rows::number(position, || format!("the event {seq} of {key}"))?)
+    }
+
     async fn keep_checkpoint(&self, key: &SessionKey, checkpoint: &Checkpoint) -> Attempt<()> {
         let here = address(key);
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;

@@ -37,6 +37,22 @@ impl History for Postgres {
         self.read_past_on(&self.connections.lease_to_read().await?, key, seq, scopes).await
     }
 
+    async fn position_at(&self, key: &SessionKey, seq: u64, _: Scope) -> Attempt<u64> {
+        let at = i64::try_from(seq).unwrap_or(i64::MAX);
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let rows = self.read(&self.statements.past.position, &[&app, &user, &session, &at, &self.now()]).await?;
+        let place = || format!("the event {seq} of {key}");
+        let row = rows.first().ok_or_else(|| no_session(key))?;
+        check_event_number(
+            key,
+            seq,
+            rows::number(column(row, 1, place)?, place)?,
+            rows::number(column(row, 0, place)?, place)?,
+        )?;
+        let position: Option<i64> = column(row, 2, place)?;
+        Ok(rows::number(position.ok_or_else(|| rows::damaged(place()))?, place)?)
+    }
+
     async fn keep_checkpoint(&self, key: &SessionKey, checkpoint: &Checkpoint) -> Attempt<()> {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
         let Checkpoint { incarnation, seq, text } = checkpoint;

@@ -101,7 +101,7 @@ pub(crate) async fn make_relative(State(prefix): State<UrlPrefix>, request: Requ
 const ADDRESSES: [&str; 7] = ["href", "src", "action", "data-live", "data-page", "data-part", "data-stop"];
 
 /// Makes the addresses in the attributes of HTML relative to the path of a page. In text, quotation marks are escaped.
-pub(crate) fn html_relative_to(page: &str, html: &str) -> String {
+fn html_relative_to(page: &str, html: &str) -> String {
     let root = to_root(page);
     let mut relative = html.to_owned();
     for name in ADDRESSES {

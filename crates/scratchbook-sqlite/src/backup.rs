@@ -7,14 +7,25 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 use tokio::sync::{oneshot, watch};
-use uuid::Uuid;
 
-use super::connection::{BUSY_TIMEOUT, literal, open_reader};
+use super::connection::{BUSY_TIMEOUT, literal, open_reader, open_to_copy};
 use super::error::{Fallible, StoreFailure};
 use super::files::{DatabaseFiles, private, sync_folder_of};
 use super::locks::io_error;
 use super::read;
+use scratchbook_core::environment::{Environment, SystemEnvironment};
 use scratchbook_core::error::{Error, ErrorKind, Result};
+
+/// Starts a copy of a file that this process need not have open.
+pub(super) fn start_of_file(source: PathBuf, destination: PathBuf) -> Result<oneshot::Receiver<Result<()>>> {
+    let name = destination.clone();
+    read::on_own_thread("scratchbook-backup", &name, move || {
+        copy_beside(&destination, |partial| {
+            let from = open_to_copy(&source).map_err(|e| e.into_error(&source))?;
+            copy_pages(&from, partial).map_err(|e| e.into_error(&destination))
+        })
+    })
+}
 
 /// Starts a copy on its own thread, so that neither the writer nor a reader is kept busy.
 pub(super) fn start(
@@ -24,26 +35,26 @@ pub(super) fn start(
 ) -> Result<oneshot::Receiver<Result<()>>> {
     let name = destination.clone();
     read::on_own_thread("scratchbook-backup", &name, move || {
-        let result = copy_beside(&source, &destination);
+        let result = copy_beside(&destination, |partial| copy(&source, partial, &destination));
         drop(running);
         result
     })
 }
 
 /// Copies to a temporary name first, so that a file with the final name is always complete.
-fn copy_beside(source: &DatabaseFiles, destination: &Path) -> Result<()> {
+fn copy_beside(destination: &Path, copy: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     if destination.exists() {
         return Err(taken(destination));
     }
     let mut partial = destination.as_os_str().to_owned();
-    partial.push(format!("-partial-{}", Uuid::now_v7()));
+    partial.push(format!("-partial-{}", SystemEnvironment.new_id()));
     let partial = PathBuf::from(partial);
     private()
         .write(true)
         .create_new(true)
         .open(&partial)
         .map_err(|e| io_error(destination, "the copy cannot be made", e))?;
-    let copied = copy(source, &partial, destination).and_then(|()| give_name(&partial, destination));
+    let copied = copy(&partial).and_then(|()| give_name(&partial, destination));
     // After a rename this file is gone already. After a failure it is removed: no copy is better than half a copy.
     let _ = fs::remove_file(&partial);
     copied.and_then(|()| sync_folder_of(destination))
@@ -87,6 +98,10 @@ fn copy_pages(source: &Connection, partial: &Path) -> Fallible<()> {
     }
     // The copy gets an id of its own: the copy and the original will commit different changes at the same positions, so
     // a cursor of one must not be used with the other.
-    copy.execute("UPDATE database_id SET id = lower(hex(randomblob(16)))", [])?;
+    // Tables of the first version have no id yet.
+    let has_id = copy.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'database_id'")?.exists([])?;
+    if has_id {
+        copy.execute("UPDATE database_id SET id = lower(hex(randomblob(16)))", [])?;
+    }
     Ok(())
 }

@@ -13,8 +13,8 @@ use super::files::{DatabaseFiles, Extent, FileAccess, FileState, beside, find_or
 use super::locks::{FileLock, io_error};
 use super::options::{SqliteMode, SqliteOptions, Synchronous};
 use super::schema;
+use scratchbook_core::environment::{Environment, SystemEnvironment};
 use scratchbook_core::error::{Error, ErrorKind, Result};
-use uuid::Uuid;
 
 /// How long a connection waits for SQLite's own locks. Only programs that do not know our lock hold them for long.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -53,13 +53,7 @@ fn set_up_reading(path: &Path, options: &SqliteOptions) -> Fallible<OpenedDataba
     let path = fs::canonicalize(path).map_err(|e| io_error(path, "the file cannot be found", e))?;
     let state = FileState::of(&path)?;
     if let Some(log) = log_of(&path) {
-        let message = format!(
-            "{} may not be written, and {} has commits that are not in the database yet; open a copy of both in a folder \
-             of yours",
-            path.parent().unwrap_or(&path).display(),
-            log.display()
-        );
-        return Err(Error::new(ErrorKind::PermissionDenied, message).into());
+        return Err(unread_log(&path, &log).into());
     }
     let connection = open_reader(&path, FileAccess::Immutable)?;
     check_current(&connection, &path)?;
@@ -69,6 +63,16 @@ fn set_up_reading(path: &Path, options: &SqliteOptions) -> Fallible<OpenedDataba
     let files = DatabaseFiles::immutable(expected, path, state)?;
     let extent = Extent { stored: files.check()? / page, pages: count_pages(&connection)? };
     Ok(OpenedDatabase { connection, lock, files: Arc::new(files), extent, page })
+}
+
+fn unread_log(path: &Path, log: &Path) -> Error {
+    let message = format!(
+        "{} may not be written, and {} has commits that are not in the database yet; open a copy of both in a folder of \
+         yours",
+        path.parent().unwrap_or(path).display(),
+        log.display()
+    );
+    Error::new(ErrorKind::PermissionDenied, message)
 }
 
 /// Refuses to read a database that is not ours or lacks tables.
@@ -167,6 +171,21 @@ pub(super) fn open_reader(path: &Path, access: FileAccess) -> Fallible<Connectio
     Ok(connection)
 }
 
+/// Opens a database to copy it as it is, even if its tables are those of an older version. Nothing is changed in it.
+pub(super) fn open_to_copy(path: &Path) -> Fallible<Connection> {
+    let path = &fs::canonicalize(path).map_err(|e| io_error(path, "the file cannot be found", e))?;
+    let log = log_of(path);
+    let access = if can_make_files_beside(path) { FileAccess::Shared } else { FileAccess::Immutable };
+    if let (FileAccess::Immutable, Some(log)) = (access, &log) {
+        return Err(unread_log(path, log).into());
+    }
+    let connection = open_reader(path, access)?;
+    // What a crash has left in the log stays there: closing would move it into the database.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, log.is_some())?;
+    schema::missing(&connection, path)?;
+    Ok(connection)
+}
+
 fn open(name: &Path, flags: OpenFlags) -> Fallible<Connection> {
     let connection = Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     // This comes first, because the statements below may already find the file locked.
@@ -237,7 +256,7 @@ fn can_make_files_beside(path: &Path) -> bool {
     {
         return false;
     }
-    let probe = beside(&path, &format!("-probe-{}", Uuid::now_v7()));
+    let probe = beside(&path, &format!("-probe-{}", SystemEnvironment.new_id()));
     let made = private().write(true).create_new(true).open(&probe);
     made.is_ok_and(|_| fs::remove_file(&probe).is_ok())
 }

@@ -239,6 +239,20 @@ impl SqliteSessionService {
         copied.await.map_err(|_| read::thread_ended())?
     }
 
+    /// Copies the database file of a URI as it is to a new file, while other programs continue to read and write it.
+    ///
+    /// Unlike [`connect`](Self::connect) and then [`backup`](Self::backup), this changes nothing in the source: if its
+    /// tables are those of an older version, so are the copy's. They are brought up to date when the copy is opened.
+    ///
+    /// # Errors
+    ///
+    /// As for [`backup`](Self::backup) and, for the source, as for [`open`](Self::open) read-only.
+    pub async fn backup_file(uri: &str, destination: impl AsRef<Path>) -> Result<()> {
+        let (source, _) = SqliteOptions::from_uri(uri)?;
+        let copied = backup::start_of_file(source, destination.as_ref().to_owned())?;
+        copied.await.map_err(|_| read::thread_ended())?
+    }
+
     fn now(&self) -> f64 {
         self.environment.now()
     }

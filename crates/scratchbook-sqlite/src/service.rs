@@ -244,10 +244,18 @@ impl SessionService for SqliteSessionService {
         query: &ChangeQuery,
         limit: usize,
     ) -> Result<Vec<StateChange>> {
+        query.check(owner)?;
         let (owner, query) = (owner.clone(), query.clone());
+        let now = self.now_micros();
         self.read(move |connection| match &query {
             ChangeQuery::After(after) => state_log::changes(connection, &owner, *after, limit),
-            ChangeQuery::OfKey { name, before } => state_log::key_changes(connection, &owner, name, *before, limit),
+            ChangeQuery::OfKey { name, before, at } => {
+                let mut before = *before;
+                if let Some((session, seq)) = at {
+                    before = before.min(past::position_at(connection, session, *seq, now)? + 1);
+                }
+                state_log::key_changes(connection, &owner, name, before, limit)
+            }
         })
         .await
     }

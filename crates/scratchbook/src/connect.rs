@@ -1,5 +1,6 @@
 //! Opens the store that a URI names.
 
+use scratchbook_core::environment::check_clock;
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::migrate::{Migration, MigrationRun};
@@ -55,6 +56,7 @@ pub async fn connect(uri: &str) -> Result<Store> {
 ///
 /// As for [`connect`].
 pub async fn connect_with_limits(uri: &str, room: impl FnOnce(Limits) -> Limits + Send) -> Result<(Store, Limits)> {
+    check_clock()?;
     (kind_of(uri)?.open)(uri, Box::new(room)).await
 }
 

@@ -46,6 +46,10 @@ impl Kept {
         &self.positions[..(seq - self.base) as usize]
     }
 
+    pub(super) fn position_at(&self, seq: u64) -> u64 {
+        self.positions_up_to(seq).last().copied().unwrap_or(self.position)
+    }
+
     /// Returns the session's keys after an event, each with the number of the event that wrote it.
     pub(super) fn state_at(&self, seq: u64) -> Map2 {
         let mut state: Map2 =

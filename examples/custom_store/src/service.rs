@@ -111,7 +111,7 @@ impl SessionService for MapStore {
         let inner = self.open()?;
         let kept = inner.live(key).ok_or_else(|| missing(key))?;
         check_event_number(key, seq, kept.base, kept.last())?;
-        let position = kept.positions_up_to(seq).last().copied().unwrap_or(kept.position);
+        let position = kept.position_at(seq);
         let mut state: Map<String, Value> =
             kept.state_at(seq).into_iter().map(|(name, (_, value))| (name, value)).collect();
         for (scope, owner) in [(Scope::User, key.user()), (Scope::App, key.app())] {
@@ -351,6 +351,13 @@ impl SessionService for MapStore {
         limit: usize,
     ) -> Result<Vec<StateChange>> {
         let inner = self.open()?;
+        query.check(owner)?;
+        let mut up_to = u64::MAX;
+        if let ChangeQuery::OfKey { at: Some((session, seq)), .. } = query {
+            let kept = inner.live(session).ok_or_else(|| missing(session))?;
+            check_event_number(session, *seq, kept.base, kept.last())?;
+            up_to = kept.position_at(*seq) + 1;
+        }
         let (log, mut room) = (inner.owned.get(owner).map_or(&[][..], |owned| &owned.log), Room::new(LOG_BYTES));
         match query {
             ChangeQuery::After(after) => {
@@ -365,8 +372,9 @@ impl SessionService for MapStore {
                     .map(|(_, c)| c)
                     .collect())
             }
-            ChangeQuery::OfKey { name, before } => {
-                let of_key = log.iter().rev().filter(|change| change.position < *before && change.name == *name);
+            ChangeQuery::OfKey { name, before, .. } => {
+                let before = up_to.min(*before);
+                let of_key = log.iter().rev().filter(|change| change.position < before && change.name == *name);
                 Ok(of_key.take(limit).take_while(|change| room.takes(change.bytes())).cloned().collect())
             }
         }

@@ -41,7 +41,9 @@ class Past(Appends[S, E]):
         keys: dict[str, KeyDiff] = json.loads(await self._core.diff(address, first, second))
         return keys
 
-    async def history(self, session: S | Address, key: str, *, limit: int = 100) -> list[KeyWrite]:
+    async def history(
+        self, session: S | Address, key: str, *, limit: int = 100, at: int | str | E | None = None
+    ) -> list[KeyWrite]:
         """Returns the writes to a key, the latest first. Each has the written `value`, unless it is a removal, and the
         same fields about the writer as `blame`.
 
@@ -49,10 +51,14 @@ class Past(Appends[S, E]):
             key: The key with its prefix. For `user:cart`, the result has the writes by all of the user's sessions and
                 by `put_state`.
             limit: The maximum number of writes.
+            at: The event up to whose commit the writes are returned, given as for `state_at`. By default all writes
+                are returned.
         """
         if limit < 0:
             raise InvalidArgumentError(f"limit={limit} is no number of writes; limit=10 gives the last ten")
-        found = json.loads(await self._core.history(self._named(session), key, limit))
+        address = self._named(session)
+        seq = None if at is None else await self._seq(address, at)
+        found = json.loads(await self._core.history(address, key, limit, seq))
         with_own_ids(found, "eventId")
         writes: list[KeyWrite] = found
         return writes

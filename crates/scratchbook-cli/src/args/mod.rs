@@ -378,7 +378,7 @@ pub(crate) struct ExportArgs {
     /// Export only this user of the app, without the state of the app [default: all users]
     #[arg(long, short, value_parser = named, requires = "app")]
     pub(crate) user: Option<String>,
-    /// The file to create, which must not exist [default: standard output]
+    /// The file to create, which must not exist. A - stands for standard output [default: standard output]
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 }

@@ -81,6 +81,7 @@ Example:
     #[command(after_help = "\
 Examples:
   scratchbook state history --session shop/alice/s1 step
+  scratchbook state history --session shop/alice/s1 --at 12 user:theme
   scratchbook state history --app shop --user alice theme --limit 5")]
     History(HistoryArgs),
     /// Print the last writer of each key in the state of a session
@@ -257,6 +258,9 @@ pub(crate) struct HistoryArgs {
     /// The maximum number of writes to print
     #[arg(long, short, value_name = "N", default_value_t = 20)]
     pub(crate) limit: usize,
+    /// Print only the writes up to this event of the session; 0 is the creation of the session [default: all writes]
+    #[arg(long, value_name = "SEQ", value_parser = values::event_number)]
+    pub(crate) at: Option<u64>,
 }
 
 #[derive(Debug, Args)]

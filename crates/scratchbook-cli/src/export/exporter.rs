@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use scratchbook::artifact::{all_versions, describe_version};
 use scratchbook::session::{ChangeQuery, ListSessionsConfig, StateChange, StateOwner};
-use scratchbook::store::export::ExportLine;
+use scratchbook::store::export::{Counts, ExportLine};
 use scratchbook::{Error, ErrorKind, GetSessionConfig, Session, SessionKey, StateDelta};
 use serde_json::{Map, Value};
 
@@ -46,13 +46,14 @@ impl<'a> Exporter<'a> {
                 let state = self.database.sessions.get_state(app).await?;
                 self.owner(app, &state).await?;
                 let users = self.owners(Some(app.clone()), |owner| owner.app_name() == app.app_name()).await?;
-                users == 0 && state.is_empty()
+                users == 0 && state.is_empty() && self.lines.counts().puts == 0
             }
             Selection::User(user) => {
                 let state = self.database.sessions.get_state(user).await?;
                 self.owner(user, &state).await?;
-                let sessions = self.user(user.app_name(), user.user_id().unwrap_or_default()).await?;
-                sessions == 0 && state.is_empty()
+                self.user(user.app_name(), user.user_id().unwrap_or_default()).await?;
+                let Counts { puts, sessions, artifacts, .. } = self.lines.counts();
+                puts + sessions + artifacts == 0 && state.is_empty()
             }
         };
         if is_empty { Err(selection.not_found().into()) } else { Ok(()) }
@@ -133,25 +134,22 @@ impl<'a> Exporter<'a> {
         self.lines.write(&ExportLine::Put { author, time: *time, state_delta: &delta })
     }
 
-    /// Writes a user's sessions and artifacts, and returns how many sessions there were.
-    async fn user(&mut self, app: &str, user: &str) -> Result<u64, CommandFailure> {
+    /// Writes a user's sessions and artifacts.
+    async fn user(&mut self, app: &str, user: &str) -> Result<(), CommandFailure> {
         // Sessions are listed least recently updated first, so the last write to the user's state also comes last in
         // the export.
         let mut config = ListSessionsConfig::default().with_user_id(user).with_page_size(PAGE);
-        let mut count = 0;
         loop {
             let page = self.database.sessions.list_sessions(app, &config).await?;
             for session in &page.sessions {
                 self.session(session).await?;
-                count += 1;
             }
             config.page_token = page.next_page_token;
             if config.page_token.is_none() {
                 break;
             }
         }
-        self.artifacts(&any_session(app, user)?, |name| name.starts_with("user:")).await?;
-        Ok(count)
+        self.artifacts(&any_session(app, user)?, |name| name.starts_with("user:")).await
     }
 
     async fn session(&mut self, session: &Session) -> Result<(), CommandFailure> {

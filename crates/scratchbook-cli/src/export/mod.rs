@@ -21,7 +21,7 @@ use writer::LineWriter;
 pub(crate) async fn export(context: &Context, args: ExportArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let selection = Selection::new(args.app.as_deref(), args.user.as_deref())?;
     let database = OpenDatabase::open(context).await?;
-    let Some(file) = &args.file else {
+    let Some(file) = args.file.as_ref().filter(|file| file.as_os_str() != "-") else {
         let mut lines = LineWriter::standard_output(Progress::beside_standard_output("exporting", out.format()));
         Exporter::new(&database, &mut lines).all(&selection).await?;
         lines.end()?;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use scratchbook::artifact::ArtifactService;
 use scratchbook::content::Part;
+use scratchbook::session::StateOwner;
 use scratchbook::{AppendOptions, CreateSessionConfig, Event, SessionKey, SessionService, StateDelta, connect};
 use serde_json::{Map, Value, json};
 
@@ -89,6 +90,95 @@ async fn a_very_long_session_comes_back_too() {
     let report = import::lines(file.to_str().unwrap(), &to).await.unwrap();
     assert_eq!((&report["events"], &report["sessions"]["created"]), (&json!(12_345), &json!(1)));
     assert_eq!(export(&to, &folder.path().join("b.jsonl")).await, exported);
+}
+
+#[tokio::test]
+async fn user_with_artifacts_alone_is_selected() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = OpenDatabase::of(connect("memory:").await.unwrap());
+    fill(&database).await;
+    let mut lines = LineWriter::create(&folder.path().join("bob"), Progress::new("exporting", Format::Json)).unwrap();
+    let bob = Selection::new(Some("app"), Some("bob")).unwrap();
+    Exporter::new(&database, &mut lines).all(&bob).await.unwrap();
+    assert_eq!((lines.counts().users, lines.counts().artifacts), (1, 3));
+}
+
+/// Imports that were interrupted have written events of the source behind a change that somebody made in between. The
+/// next import still keeps the change.
+#[tokio::test]
+async fn change_between_interrupted_imports_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("source.jsonl");
+    let from = OpenDatabase::of(connect("memory:").await.unwrap());
+    let owners = [StateOwner::user("app", "alice").unwrap(), StateOwner::app("app").unwrap()];
+    for n in 1..=4 {
+        write_session(&from, n).await;
+    }
+    export(&from, &file).await;
+    // The second import ends before it has written the source's last values, or just after.
+    for last in [2, 4] {
+        let to = OpenDatabase::of(connect("memory:").await.unwrap());
+        write_session(&to, 1).await;
+        for owner in &owners {
+            let mut delta = StateDelta::new().with("changed", "operator").unwrap();
+            delta.remove("removed").unwrap();
+            to.sessions.put_state(owner, delta, "operator".into()).await.unwrap();
+        }
+        let own = CreateSessionConfig::default().with_session_id("own");
+        let own = to.sessions.create_session("app", "alice", own).await.unwrap();
+        let delta = StateDelta::new().with("user:by_event", "live").unwrap().with("app:by_event", "live").unwrap();
+        let event = Event::new("agent").with_state_delta(delta);
+        to.sessions.append(own.key(), event, AppendOptions::default()).await.unwrap();
+        for n in 2..=last {
+            write_session(&to, n).await;
+        }
+        for _ in 0..2 {
+            let report = import::lines(file.to_str().unwrap(), &to).await.unwrap();
+            assert_eq!(report["refused"].as_array().unwrap().len(), 6, "{report}");
+            for owner in &owners {
+                let state = to.sessions.get_state(owner).await.unwrap();
+                assert_eq!(json!(state), json!({"by_event": "live", "changed": "operator", "source": 4}), "{owner:?}");
+            }
+            let blame = to.sessions.blame(own.key()).await.unwrap();
+            assert_eq!((&*blame["user:changed"].author, &*blame["app:changed"].author), ("operator", "operator"));
+        }
+    }
+}
+
+/// Writes a session of the source, as an import does that is interrupted after it.
+async fn write_session(database: &OpenDatabase, n: u32) {
+    let keys = ["changed", "removed", "by_event", "source"];
+    let keys = keys.iter().flat_map(|key| [format!("user:{key}"), format!("app:{key}")]);
+    let delta = keys.fold(StateDelta::new(), |delta, key| delta.with(key, n).unwrap());
+    let event = Event::new("agent").with_id(format!("e{n}")).with_timestamp(f64::from(n)).with_state_delta(delta);
+    let config = CreateSessionConfig::default().with_session_id(format!("s{n}")).with_events(vec![event]);
+    database.sessions.create_session("app", "alice", config).await.unwrap();
+}
+
+/// An event that the source has no longer is not taken for a change that somebody made in the database.
+#[tokio::test]
+async fn event_that_left_the_source_is_not_kept_over_later_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let [from, to] = [0, 1].map(|_| async { OpenDatabase::of(connect("memory:").await.unwrap()) });
+    let (from, to) = (from.await, to.await);
+    for n in 1..=2 {
+        let delta = StateDelta::new().with("user:k", n).unwrap();
+        let event = Event::new("agent").with_id(format!("e{n}")).with_timestamp(f64::from(n)).with_state_delta(delta);
+        let config = CreateSessionConfig::default().with_session_id(format!("s{n}")).with_events(vec![event]);
+        from.sessions.create_session("app", "alice", config).await.unwrap();
+    }
+    export(&from, &file("first")).await;
+    import::lines(file("first").to_str().unwrap(), &to).await.unwrap();
+    let [first, second] = ["s1", "s2"].map(|id| SessionKey::new("app", "alice", id).unwrap());
+    from.sessions.delete_session(&first).await.unwrap();
+    let event = Event::new("agent").with_id("e3").with_timestamp(3.0);
+    let event = event.with_state_delta(StateDelta::new().with("user:k", 3).unwrap());
+    from.sessions.append(&second, event, AppendOptions::default()).await.unwrap();
+    export(&from, &file("second")).await;
+    let report = import::lines(file("second").to_str().unwrap(), &to).await.unwrap();
+    assert_eq!(report["refused"], json!([]));
+    assert_eq!(to.sessions.get_state(&first.user()).await.unwrap()["k"], json!(3));
 }
 
 #[tokio::test]

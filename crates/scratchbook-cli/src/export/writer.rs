@@ -49,6 +49,11 @@ impl LineWriter {
         written.map_err(|e| self.failed(e))
     }
 
+    /// Returns how many lines of each type were written.
+    pub(super) fn counts(&self) -> Counts {
+        self.counts
+    }
+
     pub(super) fn header(&mut self) -> Result<(), CommandFailure> {
         self.write(&ExportLine::Header { format: FORMAT, version: VERSION })
     }

@@ -2,7 +2,7 @@
 //! written, so it may differ from the source. After all sessions, the state is therefore corrected to the source's
 //! values, except for keys that somebody has changed in the database since an earlier import.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use scratchbook::session::{ChangeQuery, PutStateOptions, StateChange, StateOwner};
@@ -43,26 +43,31 @@ impl OwnerState {
         known: &dyn SourceChanges,
         report: &mut ImportReport,
     ) -> Result<Self, CommandFailure> {
-        let there = database.sessions.get_state(&owner).await?;
         let mut kept = BTreeMap::new();
         let Some(source) = source else {
+            let there = database.sessions.get_state(&owner).await?;
             kept.extend(there.into_iter().map(|(name, value)| (name, (Some(value), IMPORTER.to_owned()))));
             return Ok(Self { owner, source: None, kept });
         };
-        for change in last_changes(database, &owner, &there, &source).await? {
-            let of_source = match &change.origin {
-                _ if change.author == IMPORTER && change.event_id.is_empty() => true,
-                Some((session, seq)) if *seq > 0 => known.has_event(session, &change.event_id).await?,
-                Some(_) => false,
-                None => known.has_put(&change),
-            };
-            if of_source {
-                continue;
+        for changes in last_changes(database, &owner).await?.into_values() {
+            for change in changes.into_iter().rev() {
+                let of_source = match &change.origin {
+                    _ if change.author == IMPORTER && change.event_id.is_empty() => true,
+                    Some((session, seq)) if *seq > 0 => known.has_event(session, &change.event_id).await?,
+                    Some(_) => false,
+                    None => known.has_put(&change),
+                };
+                if of_source {
+                    continue;
+                }
+                let differs = |value: &Value| !change.value.as_ref().is_some_and(|there| same_value(there, value));
+                if source.get(&change.name).is_some_and(differs) {
+                    let row = format!("key '{}' of {}", change.name, name_of(&owner));
+                    report.refuse(RefusedRow::new(row, newer(&change)));
+                }
+                kept.insert(change.name, (change.value, change.author));
+                break;
             }
-            if source.contains_key(&change.name) {
-                report.refuse(RefusedRow::new(format!("key '{}' of {}", change.name, name_of(&owner)), newer(&change)));
-            }
-            kept.insert(change.name, (change.value, change.author));
         }
         Ok(Self { owner, source: Some(source), kept })
     }
@@ -128,29 +133,28 @@ async fn put(
     Ok(written)
 }
 
-/// Returns the last change in the log to each key whose value differs from the source's.
+/// Returns the changes to each key that may be the last one that was made: of a key's changes in the order of the log,
+/// each is later in time than all that follow it.
+///
+/// An interrupted import has written events of the source behind changes that somebody made before, in the log but not
+/// in time, and was not there at its end to correct the state.
 async fn last_changes(
     database: &OpenDatabase,
     owner: &StateOwner,
-    there: &Map<String, Value>,
-    source: &Map<String, Value>,
-) -> Result<Vec<StateChange>, CommandFailure> {
-    let other = |name: &String, a: &Map<String, Value>, b: &Map<String, Value>| match (a.get(name), b.get(name)) {
-        (Some(a), Some(b)) => !same_value(a, b),
-        _ => true,
-    };
-    let names = there.keys().chain(source.keys());
-    let differing: HashSet<_> = names.filter(|name| other(name, there, source)).collect();
-    let (mut last, mut after) = (BTreeMap::new(), 0);
-    while !differing.is_empty() {
+) -> Result<BTreeMap<String, Vec<StateChange>>, CommandFailure> {
+    let (mut last, mut after) = (BTreeMap::<_, Vec<StateChange>>::new(), 0);
+    loop {
         let page = database.sessions.list_state_changes(owner, &ChangeQuery::After(after), PAGE).await?;
-        let Some(end) = page.last() else { break };
+        let Some(end) = page.last() else { return Ok(last) };
         after = end.position;
-        for change in page.into_iter().filter(|change| differing.contains(&change.name)) {
-            last.insert(change.name.clone(), change);
+        for change in page {
+            let changes = last.entry(change.name.clone()).or_default();
+            while changes.last().is_some_and(|before| before.time <= change.time) {
+                changes.pop();
+            }
+            changes.push(change);
         }
     }
-    Ok(last.into_values().collect())
 }
 
 fn newer(change: &StateChange) -> Error {

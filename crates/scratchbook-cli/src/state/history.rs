@@ -2,7 +2,7 @@
 
 use scratchbook::error::KeyWriter;
 use scratchbook::session::{ChangeQuery, KeyWrite};
-use scratchbook::{GetSessionConfig, SessionServiceExt};
+use scratchbook::{Error, GetSessionConfig, SessionServiceExt};
 use serde_json::{Map, Value, json};
 
 use super::target::StateTarget;
@@ -48,9 +48,14 @@ pub(crate) async fn history(
     let target = StateTarget::new(&args.owner)?;
     target.check(&args.key)?;
     let target = target.resolve(database).await?;
-    let writes: Vec<KeyWrite> = match &target {
-        StateTarget::Session(key) => database.sessions.history(key, &args.key, args.limit).await?,
-        StateTarget::Owner(owner) => {
+    let writes: Vec<KeyWrite> = match (&target, args.at) {
+        (StateTarget::Session(key), None) => database.sessions.history(key, &args.key, args.limit).await?,
+        (StateTarget::Session(key), Some(at)) => database.sessions.history_at(key, &args.key, at, args.limit).await?,
+        (StateTarget::Owner(_), Some(_)) => {
+            let message = "--at names an event of a session; name the session with --session, or leave --at out";
+            return Err(Error::invalid(message).into());
+        }
+        (StateTarget::Owner(owner), None) => {
             let changes = database
                 .sessions
                 .list_state_changes(owner, &ChangeQuery::of_key(&args.key, u64::MAX), args.limit)

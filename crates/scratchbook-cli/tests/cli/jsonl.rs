@@ -119,6 +119,56 @@ fn a_pipe_is_as_good_as_a_file() {
     assert_eq!(text(other(&fixture, &["export"])), exported);
 }
 
+/// A dash is standard output for an export, as it is standard input for an import.
+#[test]
+fn export_to_a_dash_is_written_to_standard_output() {
+    let fixture = filled();
+    let mut export = fixture.command(&["export", "-"]);
+    export.current_dir(fixture.path(""));
+    assert_eq!(text(export), fixture.text(&["export"]));
+    assert!(!fixture.path("-").exists());
+    let mut backup = fixture.command(&["backup", "-"]);
+    backup.current_dir(fixture.path(""));
+    assert!(fails(2, backup).contains("standard output") && !fixture.path("-").exists());
+}
+
+#[test]
+fn line_of_more_than_64_mib_is_refused() {
+    let fixture = Fixture::empty();
+    let file = fixture.path("long.jsonl");
+    let header = "{\"type\":\"header\",\"format\":\"scratchbook-export\",\"version\":1}\n";
+    let refused = |name: &str| {
+        fails(14, other(&fixture, &["import", "--from", "jsonl", name]));
+        let said = output(other(&fixture, &["--json", "import", "--from", "jsonl", name]));
+        let said = String::from_utf8(said.stderr).unwrap();
+        assert!(said.contains("64 MiB") && said.contains("payload_too_large"), "{said}");
+        assert!(!fixture.path("other.db").exists());
+    };
+    std::fs::write(&file, format!("{header}{}", " ".repeat((64 << 20) + 1))).unwrap();
+    refused(file.to_str().unwrap());
+    // A file without end has no line.
+    #[cfg(unix)]
+    refused("/dev/zero");
+}
+
+/// Users are exported whether or not they have sessions: with state, with the log of removed state, with artifacts.
+#[test]
+fn users_without_sessions_are_exported_and_imported() {
+    let fixture = Fixture::empty();
+    fixture.text(&["state", "set", "-a", "shop", "-u", "state", "k=1"]);
+    fixture.text(&["state", "set", "-a", "shop", "-u", "removed", "k=1"]);
+    fixture.text(&["state", "unset", "-a", "shop", "-u", "removed", "k"]);
+    let whole = fixture.text(&["export"]);
+    for user in ["state", "removed"] {
+        let file = fixture.path(&format!("{user}.jsonl"));
+        std::fs::write(&file, fixture.text(&["export", "-a", "shop", "-u", user])).unwrap();
+        import(&fixture, &format!("{user}.jsonl"));
+    }
+    assert_eq!(text(other(&fixture, &["export"])), whole);
+    fixture.fails(3, &["export", "-a", "shop", "-u", "nobody"]);
+    fixture.fails(3, &["export", "-a", "nothing"]);
+}
+
 #[test]
 fn a_file_that_was_cut_changes_nothing() {
     let fixture = filled();

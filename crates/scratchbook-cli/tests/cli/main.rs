@@ -3,6 +3,7 @@
 
 mod address;
 mod adk_js;
+mod adk_rows;
 mod backup;
 mod chat;
 mod demo;

@@ -34,6 +34,13 @@ fn each_key_has_a_history_and_a_writer() {
     assert_eq!((shared.as_array().unwrap().len(), &shared[0]["value"]), (1, &json!("t2")));
     assert_eq!(history(&[&S1[..], &["user:theme", "-l", "1"]].concat()), shared);
     assert_eq!(history(&["-a", "shop", "none"]), json!([]));
+    for key in ["step", "user:theme"] {
+        let whole = history(&[&S1[..], &[key]].concat());
+        let then = history(&[&S1[..], &[key, "--at", "1"]].concat());
+        assert_eq!(json!(whole.as_array().unwrap()[1..]), then, "{key}");
+        fixture.fails(3, &[&["state", "history"], &S1[..], &[key, "--at", "3"]].concat());
+    }
+    fixture.fails(2, &["state", "history", "-a", "shop", "-u", "alice", "theme", "--at", "1"]);
     fixture.fails(2, &["state", "history", "-a", "shop", "app:open"]);
     fixture.fails(2, &[&["state", "history"], &S1[..], &["temp:x"]].concat());
 

@@ -110,7 +110,7 @@ impl MemorySession {
 
     /// Returns the position of an event's commit in the logs; for the last pruned event, the position at which the
     /// fold starts.
-    fn position_at(&self, seq: u64) -> u64 {
+    pub(super) fn position_at(&self, seq: u64) -> u64 {
         let last = self.count_up_to(seq).checked_sub(1);
         last.and_then(|place| self.entries.get(place)).map_or(self.position, |entry| entry.position)
     }

@@ -36,7 +36,7 @@ use crate::error::{Error, KeyWriter, Result};
 use crate::event::Event;
 use crate::plan::commit::{prepare_session, prepare_state};
 use crate::plan::feed::{Feed, LET_GO_AT_ONCE, REMOVALS_KEPT};
-use crate::plan::fork::fork_key;
+use crate::plan::fork::{check_event_number, fork_key};
 use crate::plan::limits::Limits;
 use crate::plan::locate::{LocateQuery, taken_within};
 use crate::plan::query::{EventQuery, ListQuery, StateQuery};
@@ -451,8 +451,11 @@ impl SessionService for InMemorySessionService {
         query: &ChangeQuery,
         limit: usize,
     ) -> Result<Vec<StateChange>> {
-        let Some(app) = self.app(owner.app_name())? else {
-            return Ok(Vec::new());
+        query.check(owner)?;
+        let app = match (self.app(owner.app_name())?, query) {
+            (Some(app), _) => app,
+            (None, ChangeQuery::OfKey { at: Some((session, _)), .. }) => return Err(no_session(session)),
+            (None, _) => return Ok(Vec::new()),
         };
         let app = read(&app);
         let (log, mut room) = (owned(&app, owner).map_or(&[][..], |state| &state.log), Room::new(PAGE_BYTES));
@@ -467,8 +470,14 @@ impl SessionService for InMemorySessionService {
                 page.extend(rest.map(Logged::change));
                 Ok(page)
             }
-            ChangeQuery::OfKey { name, before } => {
-                let until = log.partition_point(|change| change.position < *before);
+            ChangeQuery::OfKey { name, before, at } => {
+                let mut before = *before;
+                if let Some((session, seq)) = at {
+                    let (_, stored) = self.live(&app, session).ok_or_else(|| no_session(session))?;
+                    check_event_number(session, *seq, stored.base, stored.last())?;
+                    before = before.min(stored.position_at(*seq) + 1);
+                }
+                let until = log.partition_point(|change| change.position < before);
                 let of_key = log[..until].iter().rev().filter(|change| *change.name == **name).take(limit);
                 Ok(of_key.map(Logged::change).take_while(|change| room.takes(change.bytes())).collect())
             }

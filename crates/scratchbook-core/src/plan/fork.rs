@@ -6,6 +6,8 @@ use crate::session::{ForkConfig, SessionKey};
 
 use super::commit::new_key;
 
+pub use crate::session::check_event_number;
+
 /// Returns the address of the fork, with a generated id if none was given.
 ///
 /// # Errors
@@ -13,26 +15,6 @@ use super::commit::new_key;
 /// `InvalidArgument` for an invalid id.
 pub fn fork_key(key: &SessionKey, config: &ForkConfig, environment: &dyn Environment) -> Result<SessionKey> {
     new_key(key.app_name(), key.user_id(), config.session_id.as_deref(), environment)
-}
-
-/// Refuses the number of an event that does not exist yet or was pruned: `last` is the number of the last event, and
-/// the fold starts after the event `base`.
-///
-/// # Errors
-///
-/// `NotFound` or `FailedPrecondition`.
-pub fn check_event_number(key: &SessionKey, seq: u64, base: u64, last: u64) -> Result<()> {
-    if seq > last {
-        return Err(Error::not_found(format!(
-            "the session {key} has no event {seq}; its last one has the number {last}"
-        )));
-    }
-    if seq < base {
-        let message =
-            format!("the events of {key} up to {base} were pruned; {seq} is before that, ask for {base} or later");
-        return Err(Error::new(ErrorKind::FailedPrecondition, message));
-    }
-    Ok(())
 }
 
 /// Returns the error if the log of a user or an app does not reach back far enough.

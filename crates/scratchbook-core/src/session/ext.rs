@@ -185,7 +185,19 @@ pub trait SessionServiceExt: SessionService {
     ///
     /// `NotFound` if the session does not exist; `InvalidArgument` for a `temp:` key, which has no history.
     async fn history(&self, key: &SessionKey, name: &str, limit: usize) -> Result<Vec<KeyWrite>> {
-        history::of_key(self, key, name, limit).await
+        history::of_key(self, key, name, None, limit).await
+    }
+
+    /// Returns the writes to a key as [`history`](Self::history) does, up to the commit of the event with this number,
+    /// 0 for the session's creation: the first of them made the value that
+    /// [`get_state_at`](SessionService::get_state_at) returns. Writes of other sessions and programs are included if
+    /// they were committed before that event.
+    ///
+    /// # Errors
+    ///
+    /// As [`history`](Self::history), and as [`get_state_at`](SessionService::get_state_at) for the event.
+    async fn history_at(&self, key: &SessionKey, name: &str, seq: u64, limit: usize) -> Result<Vec<KeyWrite>> {
+        history::of_key(self, key, name, Some(seq), limit).await
     }
 
     /// Computes a session's state again from its initial state and its events and compares it with what the store
@@ -327,6 +339,26 @@ pub fn temp_changes(event: &Event, session: &Session) -> Result<StateDelta> {
     let mut temp = event.actions.state_delta.clone();
     temp.retain(is_temp);
     if temp.has_operations() { temp.resolve(|key| session.state().get(key)) } else { Ok(temp) }
+}
+
+/// Refuses the number of an event that does not exist yet or was pruned: `last` is the number of the last event, and
+/// the fold starts after the event `base`.
+///
+/// # Errors
+///
+/// `NotFound` or `FailedPrecondition`.
+pub fn check_event_number(key: &SessionKey, seq: u64, base: u64, last: u64) -> Result<()> {
+    if seq > last {
+        return Err(Error::not_found(format!(
+            "the session {key} has no event {seq}; its last one has the number {last}"
+        )));
+    }
+    if seq < base {
+        let message =
+            format!("the events of {key} up to {base} were pruned; {seq} is before that, ask for {base} or later");
+        return Err(Error::new(ErrorKind::FailedPrecondition, message));
+    }
+    Ok(())
 }
 
 /// Returns the error for a session that does not exist.

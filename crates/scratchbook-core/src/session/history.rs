@@ -6,8 +6,8 @@ use std::ops::Deref;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::ext::no_session;
-use super::{ChangeQuery, GetSessionConfig, PAGE_BYTES, SessionKey, SessionService, StateChange, StateOwner};
+use super::ext::{check_event_number, no_session};
+use super::{ChangeQuery, GetSessionConfig, PAGE_BYTES, SessionKey, SessionService, StateChange};
 use crate::error::{Error, KeyWriter, Result};
 use crate::event::Event;
 use crate::json::bytes_of;
@@ -83,31 +83,33 @@ pub(crate) fn event_writer(key: &SessionKey, event: &Event) -> KeyWriter {
         .with_time(event.timestamp.unwrap_or_default())
 }
 
-/// Returns the writes to a key, the latest first.
+/// Returns the writes to a key up to an event or to now, the latest first.
 pub(super) async fn of_key<S: SessionService + ?Sized>(
     service: &S,
     key: &SessionKey,
     name: &str,
+    at: Option<u64>,
     limit: usize,
 ) -> Result<Vec<KeyWrite>> {
     let nothing = GetSessionConfig::state_only().without_state();
     let session = service.get_session(key, &nothing).await?.ok_or_else(|| no_session(key))?;
     match Scope::split(name) {
-        (Scope::Session, name) => of_own_key(service, key, name, session.seq(), limit).await,
-        (Scope::User, name) => of_shared_key(service, &key.user(), name, limit).await,
-        (Scope::App, name) => of_shared_key(service, &key.app(), name, limit).await,
+        (Scope::Session, name) => {
+            let last = at.unwrap_or(session.seq());
+            check_event_number(key, last, 0, session.seq())?;
+            of_own_key(service, key, name, last, limit).await
+        }
+        (scope @ (Scope::User | Scope::App), name) => {
+            let owner = if scope == Scope::User { key.user() } else { key.app() };
+            let query = match at {
+                Some(seq) => ChangeQuery::of_key_at(name, u64::MAX, key, seq),
+                None => ChangeQuery::of_key(name, u64::MAX),
+            };
+            let changes = service.list_state_changes(&owner, &query, limit).await?;
+            Ok(changes.into_iter().map(KeyWrite::from).collect())
+        }
         (Scope::Temp, _) => Err(Error::invalid(format!("'{name}' has no history: temp: keys are never stored"))),
     }
-}
-
-async fn of_shared_key<S: SessionService + ?Sized>(
-    service: &S,
-    owner: &StateOwner,
-    name: &str,
-    limit: usize,
-) -> Result<Vec<KeyWrite>> {
-    let changes = service.list_state_changes(owner, &ChangeQuery::of_key(name, u64::MAX), limit).await?;
-    Ok(changes.into_iter().map(KeyWrite::from).collect())
 }
 
 /// Reads the writes to a session's own key from its events, the latest first.
@@ -134,6 +136,7 @@ async fn of_own_key<S: SessionService + ?Sized>(
         }
         if session.events().is_empty() || before <= 1 {
             let initial = service.get_initial_state(key).await?.ok_or_else(|| no_session(key))?;
+            check_event_number(key, last, initial.seq, last)?;
             let writer = KeyWriter::default().with_event(key.user_id(), key.session_id(), initial.seq, "");
             writes.extend(initial.state.get(name).map(|value| KeyWrite { value: Some(value.clone()), writer }));
             break;

@@ -61,9 +61,9 @@ pub use watches::Watches;
 #[doc(hidden)]
 pub use commit_scope::{CommitScope, ScopeHashes};
 #[doc(hidden)]
-pub use ext::no_session;
-#[doc(hidden)]
 pub use ext::temp_changes;
+#[doc(hidden)]
+pub use ext::{check_event_number, no_session};
 pub(crate) use feed::feed_name;
 #[doc(hidden)]
 pub use forward::unsupported;

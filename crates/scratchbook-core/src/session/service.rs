@@ -218,7 +218,8 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `DataCorrupted` names a row that cannot be read.
+    /// The errors of [`get_state_at`](Self::get_state_at) for an event that the query names, and of
+    /// [`ChangeQuery::check`]; `DataCorrupted` names a row that cannot be read.
     async fn list_state_changes(
         &self,
         owner: &StateOwner,

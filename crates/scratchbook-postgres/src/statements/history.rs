@@ -38,6 +38,22 @@ statements! {
              ORDER BY s.id LIMIT 1",
             SESSION_AND_NUMBER,
         ),
+        position: Statement = fill.statement(
+            "SELECT s.seq, coalesce(i.seq, 0), CASE WHEN coalesce(i.seq, 0) = $4 THEN s.position ELSE e.position END
+             FROM {schema}.sessions AS s LEFT JOIN LATERAL (
+                 SELECT f.seq FROM {schema}.initial_states AS f
+                 WHERE f.app_name = $1 AND f.user_id = $2 AND f.session_id = $3 LIMIT 1
+             ) AS i ON true LEFT JOIN LATERAL (
+                 SELECT t.position FROM {schema}.events AS t
+                 WHERE t.app_name = $1 AND t.user_id = $2 AND t.session_id = $3 AND t.seq >= $4 AND t.seq <= $4
+                 ORDER BY t.seq LIMIT 1
+             ) AS e ON true
+             WHERE
+                 s.app_name = $1 AND s.user_id = $2 AND s.id >= $3 AND s.id <= $3
+                 AND (s.expire_time IS NULL OR s.expire_time > $5)
+             ORDER BY s.id LIMIT 1",
+            &[TEXT, TEXT, TEXT, NUMBER, NUMBER],
+        ),
         blame: Statement = fill.statement(include_str!("../sql/blame.sql"), SESSION_AND_NUMBER),
     }
 }

@@ -29,9 +29,11 @@ pub(super) struct PageView {
     /// Show the page of keys that begins after this key.
     #[serde(default, deserialize_with = "short")]
     pub(super) after: Option<String>,
-    /// Show only what comes before this number: earlier events, or earlier writes to the key.
-    #[serde(default)]
+    /// Show only events before this one.
     pub(super) before: Option<u64>,
+    /// Show only writes to the key before this place: the number of an event or, for a key of the user or the app, a
+    /// position in its log.
+    pub(super) written_before: Option<u64>,
 }
 
 /// Reads a text of an address. The text has to be short, since each link of a page repeats it.
@@ -55,7 +57,7 @@ impl PageView {
 
     /// Returns the same view with the history of a key.
     pub(super) fn with_key(&self, key: &str) -> Self {
-        Self { key: Some(key.to_owned()), before: None, ..self.clone() }
+        Self { key: Some(key.to_owned()), before: None, written_before: None, ..self.clone() }
     }
 
     /// Removes empty texts, since a form sends an empty field for an absent value.
@@ -74,6 +76,7 @@ impl PageView {
             text("find", &self.find),
             text("after", &self.after),
             number("before", self.before),
+            number("written_before", self.written_before),
         ];
         let fields: Vec<_> = fields.into_iter().flatten().collect();
         if fields.is_empty() { String::new() } else { format!("?{}", fields.join("&")) }

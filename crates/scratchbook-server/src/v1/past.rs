@@ -52,6 +52,9 @@ pub(super) struct ReadHistory {
     /// The key. For a session, it has its prefix. For a user or an app, it has no prefix.
     #[param(example = "cart")]
     key: String,
+    /// Return only writes up to the commit of the event with this number. 0 is the creation of the session. If it is
+    /// absent, all writes are returned.
+    at: Option<u64>,
     /// The maximum number of items, from 1 to 1,000.
     #[serde(default = "usual")]
     #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
@@ -151,7 +154,7 @@ pub(super) async fn blame(scope: SessionScope, _: NoQuery) -> Result<Response, A
     Ok(json(writes.collect::<BTreeMap<String, Write>>()).await?)
 }
 
-/// List the writes to a key of a session, with their authors.
+/// List the writes to a key of a session, with their authors, now or at an event.
 ///
 /// For a key of the user or the app, the list contains the writes by all sessions. Pruned writes are missing.
 #[utoipa::path(
@@ -161,7 +164,11 @@ pub(super) async fn blame(scope: SessionScope, _: NoQuery) -> Result<Response, A
 )]
 pub(super) async fn history(scope: SessionScope, Query(query): Query<ReadHistory>) -> Result<Response, ApiError> {
     let limit = page_size("limit", query.limit)?;
-    let writes = scope.app_state.store.sessions.history(&scope.key, &query.key, limit).await?;
+    let sessions = &scope.app_state.store.sessions;
+    let writes = match query.at {
+        Some(seq) => sessions.history_at(&scope.key, &query.key, seq, limit).await?,
+        None => sessions.history(&scope.key, &query.key, limit).await?,
+    };
     let writes = writes.into_iter().map(|write| shown(write, &query.key, &scope.key, &scope.caller)).collect();
     Ok(json(KeyWrites { key: query.key, writes }).await?)
 }

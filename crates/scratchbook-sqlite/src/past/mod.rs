@@ -9,4 +9,4 @@ mod state_at;
 pub(crate) use self::blame::{blame, writer, writer_of_shared};
 pub(crate) use self::checkpoint::{keep_checkpoints, make_checkpoints};
 pub(crate) use self::fold::{StoredSession, find};
-pub(crate) use self::state_at::{initial_state, state_at};
+pub(crate) use self::state_at::{initial_state, position_at, state_at};

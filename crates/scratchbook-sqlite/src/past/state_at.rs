@@ -35,6 +35,11 @@ pub(crate) fn state_at(
     Ok((StateMap::new(fold.folded.into_scope(), user, app), fold.missing))
 }
 
+/// Returns the position of an event's commit in the logs of the user's and the app's state.
+pub(crate) fn position_at(connection: &Connection, key: &SessionKey, seq: u64, now: i64) -> Fallible<u64> {
+    fold::find_at(connection, key, seq, now)?.position_at(connection, seq)
+}
+
 /// Returns the values of a user or an app as they were at a position; `None` if its log was pruned beyond that
 /// position. The size of the values is subtracted from `left`.
 fn values(connection: &Connection, owner: &StateOwner, position: u64, left: &mut u64) -> Fallible<Option<ScopeMap>> {

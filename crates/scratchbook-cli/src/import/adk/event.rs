@@ -21,7 +21,7 @@ pub(super) struct ImportedEvents {
     pub(super) refused: Vec<RefusedRow>,
     /// How many rows were read.
     pub(super) rows: usize,
-    /// The id of the last row.
+    /// The id of the last row that has one.
     pub(super) last: Option<String>,
 }
 
@@ -33,7 +33,8 @@ impl ImportedEvents {
         after: Option<&str>,
     ) -> Result<Option<Self>, CommandFailure> {
         let rows = source.events(session, after, PAGE).await?;
-        let mut page = Self { rows: rows.len(), last: rows.last().map(|row| row.id.clone()), ..Self::default() };
+        let last = rows.iter().rev().map(|row| &row.id).find(|id| !id.is_empty()).cloned();
+        let mut page = Self { rows: rows.len(), last, ..Self::default() };
         for row in rows {
             let name = format!("event {} of {session}", row.id);
             match read(row) {

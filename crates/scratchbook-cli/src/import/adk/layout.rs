@@ -35,14 +35,19 @@ impl DetectedTables {
             return Err(wrong(message));
         }
         if !(has("sessions") && has("events")) {
+            // The tables of a database server may be in another schema than the first of the search path.
+            let is_server = source.starts_with("postgresql://");
+            let elsewhere = if is_server { "; if they are in another schema, add ?schema=NAME to the URL" } else { "" };
             return Err(wrong(format!(
-                "{name} holds no sessions of google-adk's: it has no tables sessions and events"
+                "{name} holds no sessions of google-adk's: it has no tables sessions and events{elsewhere}"
             )));
         }
         if self.version.as_deref() == Some("0") || (has_column("actions") && !has_column("event_data")) {
             return Err(wrong(format!(
-                "{name} has schema version 0, whose events are pickled Python objects; have google-adk upgrade it into \
-                 a new file, and import that with --from adk-database: {}",
+                "{name} has schema version 0, whose events are pickled Python objects, and whose times do not say their \
+                 time zone; have google-adk upgrade it into a new file, with TZ set to the time zone of the machine that \
+                 wrote the events, or to UTC if google-adk 2.13 or later wrote them, and import that file with --from \
+                 adk-database: {}",
                 upgrade(source)
             )));
         }
@@ -74,7 +79,11 @@ impl DetectedTables {
 
 /// Returns google-adk's command that upgrades schema version 0 to version 1, in a new file in the current folder.
 fn upgrade(source: &str) -> String {
-    let stem = source.rsplit(['/', '\\']).next().unwrap_or_default();
+    // google-adk's drivers do not know our parameter.
+    let source =
+        source.replace("?schema=", "?options=-csearch_path%3D").replace("&schema=", "&options=-csearch_path%3D");
+    let path = source.split('?').next().unwrap_or_default();
+    let stem = path.rsplit(['/', '\\']).next().unwrap_or_default();
     let stem = stem.strip_suffix(".db").unwrap_or(stem);
     let (source, destination) = (format!("--source_db_url={source}"), format!("--dest_db_url=sqlite:///{stem}-v1.db"));
     format!("adk migrate session {} {}", quoted(&source), quoted(&destination))
@@ -119,6 +128,14 @@ mod tests {
         let error = found(&tables, &["actions"], None).check(Layout::Database, "f", "sqlite:///it's/agents.db");
         let command =
             r"adk migrate session '--source_db_url=sqlite:///it'\''s/agents.db' --dest_db_url=sqlite:///agents-v1.db";
-        assert!(error.unwrap_err().to_string().ends_with(command));
+        let error = error.unwrap_err().to_string();
+        assert!(error.ends_with(command) && error.contains("TZ"), "{error}");
+        let postgres = "postgresql://me@db/agents?sslmode=require&schema=a";
+        let error = found(&tables, &["actions"], None).check(Layout::Database, postgres, postgres).unwrap_err();
+        let command = "'--source_db_url=postgresql://me@db/agents?sslmode=require&options=-csearch_path%3Da' \
+                       --dest_db_url=sqlite:///agents-v1.db";
+        assert!(error.to_string().ends_with(command), "{error}");
+        let error = found(&["other"], &[], None).check(Layout::Database, postgres, postgres).unwrap_err();
+        assert!(error.to_string().contains("?schema=NAME"), "{error}");
     }
 }

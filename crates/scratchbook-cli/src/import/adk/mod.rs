@@ -78,6 +78,9 @@ pub(super) async fn import(
             shared.settle(database, report).await?;
         }
     }
+    for row in source.unnamed() {
+        report.refuse(RefusedRow::new(row, Error::invalid("a name or an id in it is no text")));
+    }
     Ok(())
 }
 
@@ -96,7 +99,7 @@ async fn import_user(
         after = Some(last.id.clone());
         for session in sessions {
             let name = format!("session {app}/{user}/{}", session.id);
-            match session::import(source, database, (app, user), &session, report).await {
+            match session::import(source, database, (app, user), session, report).await {
                 Err(CommandFailure::Refused(why)) if is_about_the_row(&why) => {
                     report.refuse(RefusedRow::new(name, why));
                 }
@@ -130,7 +133,7 @@ async fn begin(
             return Ok(None);
         }
     };
-    let values = match text.as_deref().map(|text| Values::of_owner(text, &owner)) {
+    let values = match text.map(|text| Values::of_owner(&text?, &owner)) {
         None => Map::new(),
         Some(Ok(values)) => values.report(&name_of(&owner), report),
         Some(Err(why)) => {

@@ -78,7 +78,7 @@ impl AdkDatabase for AdkPostgres {
         self.names(sql, &[&app, &after, &limit_of(limit)]).await
     }
 
-    async fn state(&self, app: &str, user: Option<&str>) -> Result<Option<String>> {
+    async fn state(&self, app: &str, user: Option<&str>) -> Result<Option<Result<String>>> {
         let found = match user {
             None => self.names("SELECT state::text FROM app_states WHERE app_name = $1", &[&app]).await?,
             Some(user) => {
@@ -86,7 +86,7 @@ impl AdkDatabase for AdkPostgres {
                 self.names(sql, &[&app, &user]).await?
             }
         };
-        Ok(found.into_iter().next())
+        Ok(found.into_iter().next().map(Ok))
     }
 
     async fn sessions(&self, app: &str, user: &str, after: Option<&str>, limit: usize) -> Result<Vec<AdkSessionRow>> {
@@ -99,7 +99,7 @@ impl AdkDatabase for AdkPostgres {
         let rows = self.query(sql, &[&app, &user, &after, &limit_of(limit)]).await?;
         let row = |row: &Row| AdkSessionRow {
             id: row.get(0),
-            state: row.get(1),
+            state: Ok(row.get(1)),
             create_time: seconds(row.get(2)),
             update_time: seconds(row.get(3)),
         };

@@ -16,7 +16,7 @@ pub(in crate::import) trait AdkDatabase: Send + Sync {
     async fn users(&self, app: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>>;
 
     /// Returns the state of a user or an app as JSON text; `None` if there is no row.
-    async fn state(&self, app: &str, user: Option<&str>) -> Result<Option<String>>;
+    async fn state(&self, app: &str, user: Option<&str>) -> Result<Option<Result<String>>>;
 
     /// Returns a user's sessions after the session `after`, the least recently updated first, so that the last write to
     /// a user's key is imported last.
@@ -24,6 +24,11 @@ pub(in crate::import) trait AdkDatabase: Send + Sync {
 
     /// Returns a session's events in google-adk's order, after the event `after`.
     async fn events(&self, session: &SessionKey, after: Option<&str>, limit: usize) -> Result<Vec<AdkEventRow>>;
+
+    /// Returns the rows that were left out so far because a name or an id in them is no text.
+    fn unnamed(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// Returns whether a session has an event with this id.
     async fn has_event(&self, session: &SessionKey, id: &str) -> Result<bool>;
@@ -33,8 +38,8 @@ pub(in crate::import) trait AdkDatabase: Send + Sync {
 #[derive(Debug)]
 pub(in crate::import) struct AdkSessionRow {
     pub(super) id: String,
-    /// The session's own state, as JSON text.
-    pub(super) state: String,
+    /// The session's own state as JSON text; `Err` if the column is not text.
+    pub(super) state: Result<String>,
     /// The time in seconds since 1970; `None` if the column holds no valid time.
     pub(super) create_time: Option<f64>,
     /// The time in seconds since 1970; `None` if the column holds no valid time.
@@ -44,8 +49,9 @@ pub(in crate::import) struct AdkSessionRow {
 /// A row of `events`.
 #[derive(Debug)]
 pub(in crate::import) struct AdkEventRow {
+    /// The id; empty if the column is not text.
     pub(super) id: String,
-    /// The event as JSON text; `Err` if the column is not text.
+    /// The event as JSON text; `Err` if a column is not text.
     pub(super) data: Result<String>,
     pub(super) time: Option<f64>,
     /// Columns that take precedence over the JSON, in the layout in which google-adk reads them.

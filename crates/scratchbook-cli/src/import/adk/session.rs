@@ -21,7 +21,7 @@ pub(super) async fn import(
     source: &dyn AdkDatabase,
     database: &OpenDatabase,
     (app, user): (&str, &str),
-    row: &AdkSessionRow,
+    row: AdkSessionRow,
     report: &mut ImportReport,
 ) -> Result<(), CommandFailure> {
     let key = SessionKey::new(app, user, &row.id)?;
@@ -29,7 +29,7 @@ pub(super) async fn import(
         let message = format!("the id '{}' has spaces around it, which would be trimmed; rename the session", row.id);
         return Err(Error::invalid(message).into());
     }
-    let state = Values::of_session(&row.state)?.report(&format!("session {key}"), report);
+    let state = Values::of_session(&row.state?)?.report(&format!("session {key}"), report);
     let EventSummary { first, pages, count, changes, time: last_time } = EventSummary::of(source, &key).await?;
     let initial: Map<_, _> = state
         .iter()

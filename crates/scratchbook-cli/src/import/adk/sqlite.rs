@@ -1,6 +1,7 @@
 //! Reads google-adk's databases in SQLite files. The two layouts differ in the form of times and in the order of
 //! events.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, params}
 use scratchbook::store::without_password;
 use scratchbook::{Error, ErrorKind, Result, SessionKey};
 
+use super::super::source::MAX_TEXT;
 use super::layout::{DetectedTables, Layout};
 use super::rows::{AdkDatabase, AdkEventRow, AdkSessionRow, EventOverrides};
 
@@ -25,6 +27,7 @@ pub(super) struct Sqlite {
     connection: Mutex<Connection>,
     name: String,
     layout: Layout,
+    unnamed: Mutex<BTreeSet<String>>,
 }
 
 impl Sqlite {
@@ -33,7 +36,7 @@ impl Sqlite {
         let connection = connect(path).map_err(|e| failed(&name, e))?;
         let found = look(&connection).map_err(|e| failed(&name, e))?;
         found.check(layout, &name, &format!("sqlite:///{name}"))?;
-        Ok(Self { connection: Mutex::new(connection), name, layout })
+        Ok(Self { connection: Mutex::new(connection), name, layout, unnamed: Mutex::default() })
     }
 
     fn query<T>(
@@ -55,6 +58,19 @@ impl Sqlite {
     ) -> Result<Option<T>> {
         Ok(self.query(sql, params, read)?.into_iter().next())
     }
+
+    /// Reads names or ids. Rows without one are left out: they are `what`, and can be addressed by no text.
+    fn names(&self, what: &str, sql: &str, params: impl rusqlite::Params) -> Result<Vec<String>> {
+        let names = self.query(sql, params, |row| Ok(name(row.get_ref(0)?)))?;
+        Ok(names.into_iter().filter_map(|name| self.named(what, name)).collect())
+    }
+
+    fn named<T>(&self, what: &str, found: Option<T>) -> Option<T> {
+        if found.is_none() {
+            self.unnamed.lock().unwrap_or_else(PoisonError::into_inner).insert(what.to_owned());
+        }
+        found
+    }
 }
 
 #[async_trait]
@@ -67,34 +83,47 @@ impl AdkDatabase for Sqlite {
     async fn apps(&self) -> Result<Vec<String>> {
         let sql = "SELECT app_name FROM sessions UNION SELECT app_name FROM app_states
             UNION SELECT app_name FROM user_states ORDER BY app_name";
-        self.query(sql, [], |row| row.get(0))
+        self.names("an app", sql, [])
     }
 
     async fn users(&self, app: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>> {
         let sql = "SELECT user_id FROM sessions WHERE app_name = ?1 AND (?2 IS NULL OR user_id > ?2)
             UNION SELECT user_id FROM user_states WHERE app_name = ?1 AND (?2 IS NULL OR user_id > ?2)
             ORDER BY user_id LIMIT ?3";
-        self.query(sql, params![app, after, limit_of(limit)], |row| row.get(0))
+        self.names(&format!("a user of the app {app}"), sql, params![app, after, limit_of(limit)])
     }
 
-    async fn state(&self, app: &str, user: Option<&str>) -> Result<Option<String>> {
+    async fn state(&self, app: &str, user: Option<&str>) -> Result<Option<Result<String>>> {
+        let state = |row: &Row<'_>| Ok(text(row.get_ref(0)?, "state"));
+        let column = bounded("state");
         let Some(user) = user else {
-            return self.one("SELECT state FROM app_states WHERE app_name = ?1", [app], |row| row.get(0));
+            return self.one(&format!("SELECT {column} FROM app_states WHERE app_name = ?1"), [app], state);
         };
-        self.one("SELECT state FROM user_states WHERE app_name = ?1 AND user_id = ?2", [app, user], |row| row.get(0))
+        let sql = format!("SELECT {column} FROM user_states WHERE app_name = ?1 AND user_id = ?2");
+        self.one(&sql, [app, user], state)
+    }
+
+    fn unnamed(&self) -> Vec<String> {
+        self.unnamed.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
     async fn sessions(&self, app: &str, user: &str, after: Option<&str>, limit: usize) -> Result<Vec<AdkSessionRow>> {
-        let sql = "SELECT id, state, create_time, update_time FROM sessions
+        let sql = format!(
+            "SELECT id, {}, create_time, update_time FROM sessions
             WHERE app_name = ?1 AND user_id = ?2 AND (?3 IS NULL OR (update_time, id) > (
                 SELECT update_time, id FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3
             ))
-            ORDER BY update_time, id LIMIT ?4";
-        self.query(sql, params![app, user, after, limit_of(limit)], |row| {
+            ORDER BY update_time, id LIMIT ?4",
+            bounded("state")
+        );
+        let rows = self.query(&sql, params![app, user, after, limit_of(limit)], |row| {
             let time = |column| Ok::<_, rusqlite::Error>(seconds(row.get_ref(column)?, self.layout));
             let (create_time, update_time) = (time(2)?, time(3)?);
-            Ok(AdkSessionRow { id: row.get(0)?, state: row.get(1)?, create_time, update_time })
-        })
+            let Some(id) = name(row.get_ref(0)?) else { return Ok(None) };
+            Ok(Some(AdkSessionRow { id, state: text(row.get_ref(1)?, "state"), create_time, update_time }))
+        })?;
+        let what = format!("a session of {app}/{user}");
+        Ok(rows.into_iter().filter_map(|row| self.named(&what, row)).collect())
     }
 
     async fn events(&self, session: &SessionKey, after: Option<&str>, limit: usize) -> Result<Vec<AdkEventRow>> {
@@ -105,26 +134,33 @@ impl AdkDatabase for Sqlite {
             Layout::Database => "timestamp, iif(typeof(timestamp) = 'integer', rowid, 0), id",
         };
         let sql = format!(
-            "SELECT id, invocation_id, timestamp, event_data FROM events
+            "SELECT id, invocation_id, timestamp, {} FROM events
             WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND (?4 IS NULL OR ({order}) > (
                 SELECT {order} FROM events
                 WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND id = ?4
             ))
-            ORDER BY {order} LIMIT ?5"
+            ORDER BY {order} LIMIT ?5",
+            bounded("event_data")
         );
         let (app, user, session) = (session.app_name(), session.user_id(), session.session_id());
         self.query(&sql, params![app, user, session, after, limit_of(limit)], |row| {
-            let data = match row.get_ref(3)? {
+            let mut data = match row.get_ref(3)? {
                 ValueRef::Null => Ok("{}".to_owned()),
-                ValueRef::Text(text) | ValueRef::Blob(text) => String::from_utf8(text.to_vec())
-                    .map_err(|_| Error::new(ErrorKind::DataCorrupted, "its event_data is not UTF-8")),
-                _ => Err(Error::new(ErrorKind::DataCorrupted, "its event_data is no text")),
+                data => text(data, "event_data"),
             };
-            let columns = match self.layout {
-                Layout::Sqlite => None,
-                Layout::Database => Some(EventOverrides { invocation_id: row.get(1)? }),
+            let id = name(row.get_ref(0)?).unwrap_or_else(|| {
+                data = Err(Error::invalid("its id is no text"));
+                String::new()
+            });
+            let columns = match (self.layout, text(row.get_ref(1)?, "invocation_id")) {
+                (Layout::Sqlite, _) => None,
+                (Layout::Database, Ok(invocation_id)) => Some(EventOverrides { invocation_id }),
+                (Layout::Database, Err(why)) => {
+                    data = Err(why);
+                    None
+                }
             };
-            Ok(AdkEventRow { id: row.get(0)?, data, time: seconds(row.get_ref(2)?, self.layout), columns })
+            Ok(AdkEventRow { id, data, time: seconds(row.get_ref(2)?, self.layout), columns })
         })
     }
 
@@ -132,6 +168,30 @@ impl AdkDatabase for Sqlite {
         let sql = "SELECT 1 FROM events WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND id = ?4";
         let params = params![session.app_name(), session.user_id(), session.session_id(), id];
         Ok(self.one(sql, params, |_| Ok(()))?.is_some())
+    }
+}
+
+/// Returns the expression for a column of texts: of a text that is too large to be read, it gives the length alone.
+fn bounded(column: &str) -> String {
+    format!("iif(octet_length({column}) > {MAX_TEXT}, octet_length({column}), {column})")
+}
+
+/// Reads a name or an id. A BLOB with the same bytes is another value in SQLite.
+fn name(value: ValueRef<'_>) -> Option<String> {
+    value.as_str().ok().map(str::to_owned)
+}
+
+/// Reads a text that a program may have stored as a BLOB.
+fn text(value: ValueRef<'_>, column: &str) -> Result<String> {
+    match value {
+        ValueRef::Text(text) | ValueRef::Blob(text) => {
+            String::from_utf8(text.to_vec()).map_err(|_| Error::invalid(format!("its {column} is not UTF-8")))
+        }
+        ValueRef::Integer(bytes) if bytes.unsigned_abs() > MAX_TEXT => {
+            let message = format!("its {column} must have at most {MAX_TEXT} bytes (64 MiB), and has {bytes}");
+            Err(Error::new(ErrorKind::PayloadTooLarge, message))
+        }
+        _ => Err(Error::invalid(format!("its {column} is no text"))),
     }
 }
 

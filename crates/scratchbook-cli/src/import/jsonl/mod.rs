@@ -22,7 +22,7 @@ use serde_json::{Map, Value};
 use super::owner_state::{OwnerState, SourceChanges};
 use super::report::{ImportReport, RefusedRow};
 use super::session::{SessionWriter, same_value};
-use super::source::PAGE;
+use super::source::{MAX_TEXT, PAGE};
 use crate::database::OpenDatabase;
 use crate::failure::CommandFailure;
 use crate::owners::any_session;
@@ -122,9 +122,14 @@ impl<R: Read> RecordReader<R> {
 
     fn next(&mut self) -> Result<Option<ImportLine>, Error> {
         self.line.clear();
-        self.reader.read_until(b'\n', &mut self.line).map_err(|e| unread(&format!("line {}", self.number + 1), e))?;
+        let line = self.reader.by_ref().take(MAX_TEXT + 1).read_until(b'\n', &mut self.line);
+        line.map_err(|e| unread(&format!("line {}", self.number + 1), e))?;
         if self.line.is_empty() {
             return Ok(None);
+        }
+        if self.line.len() as u64 > MAX_TEXT {
+            let message = format!("line {} must have at most {MAX_TEXT} bytes (64 MiB), and has more", self.number + 1);
+            return Err(Error::new(ErrorKind::PayloadTooLarge, message));
         }
         let whole = self.line.ends_with(b"\n");
         self.number += 1;

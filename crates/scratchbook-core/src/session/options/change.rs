@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::error::KeyWriter;
+use crate::error::{Error, KeyWriter, Result};
 use crate::json::bytes_of;
-use crate::session::SessionKey;
+use crate::session::{SessionKey, StateOwner};
 
 /// The changes that [`list_state_changes`](crate::session::SessionService::list_state_changes) returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub enum ChangeQuery {
         name: String,
         /// Only changes before this position; `u64::MAX` for the latest ones.
         before: u64,
+        /// Only changes up to the commit of an event: its session, and its number or 0 for the session's creation.
+        at: Option<(SessionKey, u64)>,
     },
 }
 
@@ -25,7 +27,28 @@ impl ChangeQuery {
     /// Selects the changes to one key, given without its prefix, before a position, the latest first.
     #[must_use]
     pub fn of_key(name: impl Into<String>, before: u64) -> Self {
-        Self::OfKey { name: name.into(), before }
+        Self::OfKey { name: name.into(), before, at: None }
+    }
+
+    /// Selects the changes to one key as [`of_key`](Self::of_key) does, up to the commit of an event of a session that
+    /// sees the key. Writes that were pruned are missing.
+    #[must_use]
+    pub fn of_key_at(name: impl Into<String>, before: u64, session: &SessionKey, seq: u64) -> Self {
+        Self::OfKey { name: name.into(), before, at: Some((session.clone(), seq)) }
+    }
+
+    /// Refuses an event of a session that does not see the owner's keys. Every store calls this first.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` names the session.
+    pub fn check(&self, owner: &StateOwner) -> Result<()> {
+        match self {
+            Self::OfKey { at: Some((session, _)), .. } if *owner != session.user() && *owner != session.app() => {
+                Err(Error::invalid(format!("the session {session} is of another user or app than the log to be read")))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-// Shows new commits on the page, marked for a moment. A lost connection is resumed where it was lost.
+// Keeps an open page like the page that the server would send now. News of a commit makes the page fetch itself: the
+// server alone renders events, state and facts. A lost connection is resumed where it was lost.
 "use strict";
 
 const sign = document.querySelector("#live");
@@ -8,101 +9,137 @@ function say(text, kind) {
   sign.className = kind;
 }
 
-let refreshing;
-function refreshState() {
-  if (view().has("at")) return;
-  refreshing ??= setTimeout(() => {
-    refreshing = null;
-    if (!view().has("at")) replacePart(partAddress("state", view()), "#state");
-  }, 150);
+// What scripts have made, and what a person is filling in, is not replaced.
+function isOwn(node) {
+  if (node.nodeType !== Node.ELEMENT_NODE) return false;
+  if ("own" in node.dataset) return true;
+  const fields = node.matches("form") ? node.querySelectorAll("textarea, input[type=text], input[type=search]") : [];
+  return [...fields].some((field) => field.value !== field.defaultValue);
 }
 
-function moveEnd(seq) {
-  bar.hidden = false;
-  bar.dataset.last = seq;
-  slider.max = seq;
-  const count = document.querySelector("#count");
-  if (count) count.textContent = seq.toLocaleString("en");
-  if (!view().has("at")) showBar(seq, true);
-  else showBar(currentSeq(), false);
+// Whether an attribute belongs to the person or to a script.
+function isKept(node, name) {
+  return (name === "open" && node.matches("details")) || (name === "class" && node.classList.contains("new"));
 }
 
-// Shows the events that were committed between the answer with the page and the beginning of the stream.
-async function catchUp(last) {
-  if (last <= lastSeq()) return;
-  moveEnd(last);
-  refreshState();
-  if (view().has("at")) return;
-  await replacePart(partAddress("events", view()), "#conversation");
-  const pane = document.querySelector(".left");
-  pane.scrollTop = pane.scrollHeight;
-}
-
-// Removes the buttons of runs that were in progress when the page was made, once these runs have ended.
-function askAfterRuns() {
-  if (!document.querySelector("form.stop")) return;
-  setTimeout(async () => {
-    const answer = await fetch(location.href).catch(() => null);
-    const page = answer?.ok ? new DOMParser().parseFromString(await answer.text(), "text/html") : document;
-    if (page.querySelector("form.stop")) askAfterRuns();
-    else for (const form of document.querySelectorAll("form.stop")) form.remove();
-  }, 2000);
-}
-
-function addEvent({ seq, run, html }) {
-  const list = document.querySelector("#conversation");
-  if (seq <= lastSeq()) return;
-  const wasLast = lastSeq();
-  moveEnd(seq);
-  // The page may show another part of the session.
-  if (wasLast > 0 && !document.getElementById(`e${wasLast}`)) return;
-  list.querySelector(".empty")?.remove();
-  const runs = [...list.querySelectorAll("section.run")];
-  let section = runs.at(-1);
-  const name = section?.querySelector(".run-head bdi")?.textContent ?? "";
-  if (!section || name !== run) {
-    section = document.createElement("section");
-    section.className = "run";
-    if (run) {
-      const head = document.createElement("h2");
-      head.className = "run-head";
-      const id = document.createElement("bdi");
-      id.textContent = run;
-      const timeline = document.createElement("a");
-      timeline.href = `${bar.dataset.page}/runs?${new URLSearchParams({ run, at: seq })}`;
-      timeline.textContent = "Timeline";
-      head.append("run ", id, timeline);
-      section.append(head);
-    }
-    list.insertBefore(section, runs.at(-1)?.nextSibling ?? null);
+// Makes an element like a fresh one. Nodes that are like their fresh ones stay: what is open, selected or scrolled stays.
+function morph(old, fresh) {
+  for (const name of old.getAttributeNames()) {
+    if (!fresh.hasAttribute(name) && !isKept(old, name)) old.removeAttribute(name);
   }
+  for (const name of fresh.getAttributeNames()) {
+    if (!isKept(old, name) && old.getAttribute(name) !== fresh.getAttribute(name)) {
+      old.setAttribute(name, fresh.getAttribute(name));
+    }
+  }
+  let place = old.firstChild;
+  for (const node of [...fresh.childNodes]) {
+    let match = node.id ? document.getElementById(node.id) : place;
+    while (match && !node.id && (match.nodeName !== node.nodeName || match.id || isOwn(match))) match = match.nextSibling;
+    if (!match) {
+      if (node.matches?.("article.event")) node.classList.add("new");
+      for (const event of node.querySelectorAll?.("article.event") ?? []) event.classList.add("new");
+      old.insertBefore(node, place);
+      continue;
+    }
+    if (match === place) place = place.nextSibling;
+    else old.insertBefore(match, place);
+    if (match.nodeType === Node.TEXT_NODE) match.data = node.data;
+    else if (!isOwn(match) && !match.isEqualNode(node)) morph(match, node);
+  }
+  while (place) {
+    const next = place.nextSibling;
+    if (!isOwn(place)) place.remove();
+    place = next;
+  }
+}
+
+async function fetchText(address) {
+  const answer = await fetch(address).catch(() => null);
+  if (answer?.status === 401) location.reload();
+  return answer?.ok ? await answer.text() : null;
+}
+
+// Fetches the page, and the parts of it in which a link has shown something else.
+async function fetchPage() {
+  const text = await fetchText(location.href);
+  const page = text && new DOMParser().parseFromString(text, "text/html").querySelector("main");
+  if (!page) return null;
+  for (const part of document.querySelectorAll("[data-from]")) {
+    const box = document.createElement("template");
+    box.innerHTML = (await fetchText(part.dataset.from)) ?? "";
+    const fresh = box.content.querySelector(`#${part.id}`);
+    if (fresh) {
+      fresh.dataset.from = part.dataset.from;
+      page.querySelector(`#${part.id}`)?.replaceWith(fresh);
+    }
+  }
+  return page;
+}
+
+async function refresh() {
+  const address = location.href;
+  const parts = replaced;
+  const page = await fetchPage();
+  // The person has moved on in the meantime.
+  if (address !== location.href || parts !== replaced) return news();
+  if (!page) return;
+  for (const note of document.querySelectorAll(".note[data-run]")) {
+    // A button for this run is on the page already.
+    page.querySelector(`#${CSS.escape(`stop-${note.dataset.run}`)}`)?.remove();
+  }
+  localTimes(page);
   const pane = document.querySelector(".left");
   const atEnd = pane.scrollHeight - pane.scrollTop - pane.clientHeight < 80;
-  const box = document.createElement("template");
-  box.innerHTML = html;
-  const event = box.content.firstElementChild;
-  event.classList.add("new");
-  section.append(event);
-  if (!view().has("at")) choose(event);
-  document.dispatchEvent(new CustomEvent("part", { detail: "#conversation" }));
-  if (atEnd) pane.scrollTop = pane.scrollHeight;
+  morph(document.querySelector("main"), page);
+  if (slider) slider.value = currentSeq();
+  if (atEnd && !view().has("at")) pane.scrollTop = pane.scrollHeight;
+  askAfterRuns();
+}
+
+// No commit says that a run has ended.
+let asking;
+function askAfterRuns() {
+  clearTimeout(asking);
+  if (document.querySelector("form.stop")) asking = setTimeout(news, 2000);
+}
+
+// Refreshes the page soon. News that follow each other quickly count once, and a slow server is asked less often.
+let waiting = null;
+let busy = false;
+let isStale = false;
+let took = 0;
+function news() {
+  isStale = true;
+  if (busy) return;
+  waiting ??= setTimeout(async () => {
+    waiting = null;
+    busy = true;
+    isStale = false;
+    const start = performance.now();
+    try {
+      await refresh();
+    } finally {
+      busy = false;
+      took = performance.now() - start;
+      if (isStale) news();
+    }
+  }, Math.max(150, 2 * took));
+}
+
+// The first frame has the number of the last event before the stream. Every other one is news.
+function hear(stream, { gone, last }) {
+  if (gone) {
+    say("deleted", "off");
+    stream.close();
+  } else if (last === undefined || last > lastSeq()) news();
 }
 
 if (bar && sign) {
   const stream = new EventSource(bar.dataset.live);
   stream.onopen = () => say("live", "on");
   stream.onerror = () => say("connection lost, trying again", "off");
-  stream.onmessage = ({ data }) => {
-    const news = JSON.parse(data);
-    if (news.gone) {
-      say("deleted", "off");
-      stream.close();
-    } else if (news.last !== undefined) catchUp(news.last);
-    else if (news.html) {
-      addEvent(news);
-      refreshState();
-    } else refreshState();
-  };
+  stream.onmessage = ({ data }) => hear(stream, JSON.parse(data));
   addEventListener("pagehide", () => stream.close());
   askAfterRuns();
 }

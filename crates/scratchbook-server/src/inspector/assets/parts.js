@@ -1,8 +1,10 @@
 // Parts of a page: links and forms with `data-part` replace a part of the page instead of opening another page.
 "use strict";
 
-// Fetches a part and puts it in place of the element; the newest request for an element wins.
+// Fetches a part and puts it in place of the element; the newest request for an element wins. A part that is not what
+// the page's own address shows remembers its address.
 const pending = new Map();
+let replaced = 0;
 
 async function replacePart(address, selector) {
   pending.get(selector)?.abort();
@@ -18,7 +20,9 @@ async function replacePart(address, selector) {
     const part = box.content.querySelector(selector) ?? box.content.querySelector("main section");
     if (part && place) {
       part.id = place.id;
+      if (new URL(address, location.href).search !== location.search) part.dataset.from = address;
       place.replaceWith(part);
+      replaced += 1;
     }
     document.dispatchEvent(new CustomEvent("part", { detail: selector }));
     return part;

@@ -6,6 +6,7 @@ const sayForm = document.querySelector("form.say");
 function bubble() {
   const article = document.createElement("article");
   article.className = "event agent piece";
+  article.dataset.own = "";
   const header = document.createElement("header");
   const author = document.createElement("b");
   author.className = "author";
@@ -49,6 +50,7 @@ async function* frames(body) {
 async function talk(fields) {
   const note = document.createElement("p");
   note.className = "note soft";
+  note.dataset.own = "";
   note.setAttribute("role", "status");
   note.textContent = "Sending… ";
   sayForm.before(note);
@@ -60,8 +62,10 @@ async function talk(fields) {
       throw new Error(page.querySelector(".error p")?.textContent ?? `The server answered ${answer.status}.`);
     }
     for await (const [name, data] of frames(answer.body)) {
-      if (name === "run") note.replaceChildren("The agent is at work. ", stopButton(data.run));
-      else if (name === "piece") {
+      if (name === "run") {
+        note.dataset.run = data.run;
+        note.replaceChildren("The agent is at work. ", stopButton(data.run));
+      } else if (name === "piece") {
         shown ??= bubble();
         shown.querySelector(".author").textContent = data.author;
         shown.querySelector(".text").textContent += data.text;
@@ -83,6 +87,8 @@ async function talk(fields) {
     return false;
   } finally {
     shown?.remove();
+    delete note.dataset.run;
+    news();
   }
 }
 
@@ -99,11 +105,14 @@ if (sayForm) {
     const form = event.target;
     if (!form.matches("form.question")) return;
     event.preventDefault();
-    const call = form.closest("details");
     const fields = Object.fromEntries(new FormData(form, event.submitter));
-    form.remove();
-    if (await talk(fields)) call.querySelector(".tag")?.remove();
-    else call.append(form);
+    // Until the run has ended, the form stays as it is, and takes nothing.
+    form.dataset.own = "";
+    form.hidden = true;
+    const answered = await talk(fields);
+    delete form.dataset.own;
+    if (answered) form.reset();
+    else form.hidden = false;
   });
   field.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {

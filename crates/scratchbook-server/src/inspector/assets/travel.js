@@ -42,7 +42,7 @@ function markEvent(seq) {
   if (event) scrollToEvent(event);
   else {
     settling = setTimeout(async () => {
-      await replacePart(partAddress("events", new URLSearchParams({ at: place })), "#conversation");
+      await replacePart(partAddress("events", view()), "#conversation");
       const shown = document.getElementById(`e${place}`);
       if (shown) scrollToEvent(shown);
     }, 120);

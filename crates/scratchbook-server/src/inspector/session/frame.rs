@@ -55,7 +55,7 @@ fn about(head: &Session, view: &PageView, reader: &SessionReader<'_>) -> Markup 
             (branch::markup(head, view, reader.caller))
             p.facts {
                 @if head.title().is_some() { span { bdi { (visible(head.id())) } } }
-                @if let Some(last) = head.known_seq() { span { span #count { (number(last)) } " events" } }
+                @if let Some(last) = head.known_seq() { span { (number(last)) " events" } }
                 @if let Some(bytes) = head.stored_bytes() { span { (size(bytes)) } }
                 span { "last change " (ago(head.last_update_time(), now)) }
                 @if let Some(time) = head.create_time() { span { "created " (ago(time, now)) } }
@@ -63,7 +63,7 @@ fn about(head: &Session, view: &PageView, reader: &SessionReader<'_>) -> Markup 
                 @for (name, value) in head.labels() {
                     span.label { bdi { (visible(name)) @if !value.is_empty() { "=" (visible(value)) } } }
                 }
-                span #live role="status" {}
+                span #live role="status" data-own {}
             }
         }
     }
@@ -72,7 +72,7 @@ fn about(head: &Session, view: &PageView, reader: &SessionReader<'_>) -> Markup 
 /// Returns the slider. Without scripts it is a form.
 fn travel(head: &Session, view: &PageView, at: u64, last: u64) -> Markup {
     let key = head.key();
-    let here = PageView { at: None, with: None, before: None, after: None, ..view.clone() };
+    let here = PageView { key: view.key.clone(), find: view.find.clone(), ..PageView::default() };
     let to = |seq: u64| address::session(key, &view.moved_to(seq));
     html! {
         form.travel #travel hidden[last == 0] method="get" action=(address::session(key, &PageView::default()))

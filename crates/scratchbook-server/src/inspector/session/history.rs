@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 use scratchbook::error::KeyWriter;
-use scratchbook::session::{ChangeQuery, KeyWrite, StateOwner};
-use scratchbook::{Error, ErrorKind, Event, Result, Scope, Session, SessionKey};
+use scratchbook::session::{ChangeQuery, KeyWrite, StateOwner, check_event_number};
+use scratchbook::{Error, ErrorKind, Event, GetSessionConfig, Result, Scope, Session, SessionKey};
 use serde_json::Value;
 
 use super::super::address::{self, PageView};
@@ -13,7 +13,7 @@ use super::super::masks::Masks;
 use super::super::value::{Cut, ago, line, moment, number, visible};
 use super::change;
 use super::event::{author, tools};
-use super::read::SessionReader;
+use super::read::{SessionReader, known};
 
 /// How many writes are shown at once.
 const WRITES: usize = 20;
@@ -35,6 +35,8 @@ pub(super) struct KeyHistory {
     /// The number of the earliest event that was searched.
     back_to: Option<u64>,
     now: f64,
+    /// Why the writes are not known.
+    unknown: Option<String>,
     /// Whether the caller may change the current value of the key.
     may_change: bool,
     /// The form that changes the key, unless an older event is chosen.
@@ -62,17 +64,23 @@ pub(super) async fn read(reader: &SessionReader<'_>, head: &Session, key: &str, 
         (Scope::App, name) => of_owner(reader, &reader.key.app(), name, view).await,
         (Scope::Temp, _) => Err(Error::invalid("temp: keys are never stored, so that they have no history")),
     };
+    let history = match known(history)? {
+        Ok(history) => history,
+        Err(why) => KeyHistory { unknown: Some(why), ..KeyHistory::default() },
+    };
     let may_change = change::may_change(head, reader.caller, key);
     let change = match view.at {
         None if may_change => Some(change::form(head, key, change::value(reader, key).await?.as_ref())),
         _ => None,
     };
-    Ok(KeyHistory { now: reader.now, may_change, change, ..history? })
+    Ok(KeyHistory { now: reader.now, may_change, change, ..history })
 }
 
 async fn of_session(reader: &SessionReader<'_>, head: &Session, name: &str, view: &PageView) -> Result<KeyHistory> {
     let last = head.known_seq().unwrap_or_default();
-    let mut before = view.before.unwrap_or_else(|| view.at.unwrap_or(last).saturating_add(1));
+    let at = view.at.unwrap_or(last);
+    check_event_number(reader.key, at, 0, last)?;
+    let mut before = view.written_before.unwrap_or(u64::MAX).min(at.saturating_add(1));
     let mut history = KeyHistory::default();
     for _ in 0..READS {
         let events = reader.events_before(before, EVENTS, BYTES).await?;
@@ -84,7 +92,7 @@ async fn of_session(reader: &SessionReader<'_>, head: &Session, name: &str, view
             }
         }
         if events.is_empty() || before <= 1 {
-            history.writes.extend(initial(reader, name).await?);
+            history.writes.extend(initial(reader, name, at).await?);
             return Ok(history);
         }
         if history.writes.len() >= WRITES {
@@ -105,11 +113,14 @@ fn write(key: &SessionKey, event: &Arc<Event>, name: &str) -> Option<HistoryWrit
 }
 
 /// Returns the write of the session's initial state to the key.
-async fn initial(reader: &SessionReader<'_>, name: &str) -> Result<Option<HistoryWrite>> {
+async fn initial(reader: &SessionReader<'_>, name: &str, at: u64) -> Result<Option<HistoryWrite>> {
     let initial = match reader.sessions.get_initial_state(reader.key).await {
         Err(error) if error.kind() == ErrorKind::Unsupported => None,
         initial => initial?,
     };
+    if let Some(initial) = &initial {
+        check_event_number(reader.key, at, initial.seq, u64::MAX)?;
+    }
     let writer = |seq| KeyWriter::default().with_event(reader.key.user_id(), reader.key.session_id(), seq, "");
     Ok(initial.and_then(|initial| {
         let value = initial.state.get(name)?.clone();
@@ -118,22 +129,40 @@ async fn initial(reader: &SessionReader<'_>, name: &str) -> Result<Option<Histor
 }
 
 async fn of_owner(reader: &SessionReader<'_>, owner: &StateOwner, name: &str, view: &PageView) -> Result<KeyHistory> {
-    let query = ChangeQuery::of_key(name, view.before.unwrap_or(u64::MAX));
+    let before = view.written_before.unwrap_or(u64::MAX);
+    let query = match view.at {
+        Some(at) => ChangeQuery::of_key_at(name, before, reader.key, at),
+        None => ChangeQuery::of_key(name, before),
+    };
     let changes = reader.sessions.list_state_changes(owner, &query, WRITES).await?;
     let next = changes.last().map(|change| change.position).filter(|_| changes.len() >= WRITES);
-    let writes = changes.into_iter().map(KeyWrite::from).map(|write| HistoryWrite {
-        writer: reader.caller.known_writer(write.writer, reader.key.app_name()),
-        value: write.value,
-        tools: String::new(),
-    });
-    Ok(KeyHistory { writes: writes.collect(), next, ..KeyHistory::default() })
+    let mut writes = Vec::new();
+    for write in changes.into_iter().map(KeyWrite::from) {
+        let writer = reader.caller.known_writer(write.writer, reader.key.app_name());
+        let tools = tools_of(reader, &writer).await?;
+        writes.push(HistoryWrite { value: write.value, tools, writer });
+    }
+    Ok(KeyHistory { writes, next, ..KeyHistory::default() })
+}
+
+/// Returns the tools that wrote a key in an event, which may be in another session. There are none if the event was
+/// pruned or deleted, or if the caller may not know its session.
+async fn tools_of(reader: &SessionReader<'_>, writer: &KeyWriter) -> Result<String> {
+    let (Some((user_id, session_id)), Some(before)) = (&writer.session, writer.seq.checked_sub(1)) else {
+        return Ok(String::new());
+    };
+    let key = SessionKey::new(reader.key.app_name(), user_id, session_id)?;
+    let config = GetSessionConfig::default().without_state().with_events_after(before, 1).with_page_bytes(BYTES);
+    let session = reader.sessions.get_session(&key, &config).await?;
+    let event = session.as_ref().and_then(|session| session.events().last());
+    Ok(event.filter(|event| event.id == writer.event_id).map(|event| tools(event).into_owned()).unwrap_or_default())
 }
 
 /// Returns the writes as HTML, for a whole page or to replace the ones on a page.
 pub(super) fn markup(head: &Session, view: &PageView, history: &KeyHistory) -> Markup {
     let (key, masks) = (head.key(), Masks::of(head));
     let name = view.key.as_deref().unwrap_or_default();
-    let closed = PageView { key: None, before: None, ..view.clone() };
+    let closed = PageView { key: None, written_before: None, ..view.clone() };
     html! {
         section #history aria-labelledby="history-head" {
             div.bar {
@@ -148,12 +177,14 @@ pub(super) fn markup(head: &Session, view: &PageView, history: &KeyHistory) -> M
                     " to change the value."
                 }
             }
-            @if history.writes.is_empty() {
-                p.empty { @if history.next.is_some() { "Not written in the events searched so far." } @else { "Nothing was written to this key." } }
+            @if let Some(why) = &history.unknown {
+                p.empty { (why) }
+            } @else if history.writes.is_empty() {
+                p.empty { @if history.next.is_some() { "Not written in the events searched so far." } @else { "No write to this key is known." } }
             }
             ol.writes { @for write in &history.writes { (item(key, view, name, &masks, write, history.now)) } }
             @if let Some(next) = history.next {
-                @let next = PageView { before: Some(next), ..view.clone() };
+                @let next = PageView { written_before: Some(next), ..view.clone() };
                 p.pages {
                     @if let Some(back_to) = history.back_to { span.soft { "Searched back to event " (number(back_to)) ". " } }
                     a href=(address::session(key, &next)) data-part=(address::part(key, "history", &next)) data-into="#history" { "Earlier writes" }

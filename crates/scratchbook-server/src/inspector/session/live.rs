@@ -1,5 +1,5 @@
-//! Streams later commits to a session: the number of each event and its HTML. A frame without a number and HTML says
-//! that the state has changed, since other sessions also write to the user's and the app's keys.
+//! Streams the numbers of later commits to a session. A frame without a number says that the state has changed, since
+//! other sessions also write to the user's and the app's keys. The page fetches what has changed.
 //!
 //! All pages of a session share one reader of the session's feed, and all pages of an app share one reader of the app's
 //! feed.
@@ -17,16 +17,11 @@ use scratchbook::{Error, ErrorKind, Result, SessionKey, SessionService};
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::super::address::{self, PageView, encoded};
-use super::super::masks::Masks;
-use super::super::page::PageQuery;
+use super::super::address::encoded;
 use super::super::{PageAnswer, SessionScope};
-use super::conversation::Answers;
-use super::event;
 use super::read::SessionReader;
 use crate::operations::Gauge;
 use crate::sse;
-use crate::url_prefix::html_relative_to;
 
 /// How long to wait before the next call of a store that could not be reached.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -37,11 +32,7 @@ const GATHER: Duration = Duration::from_millis(250);
 /// The header in which a browser that reconnects names the last frame it has seen.
 const LAST_EVENT_ID: &str = "last-event-id";
 
-pub(super) async fn follow(
-    scope: SessionScope,
-    PageQuery(view): PageQuery<PageView>,
-    headers: HeaderMap,
-) -> PageAnswer {
+pub(super) async fn follow(scope: SessionScope, headers: HeaderMap) -> PageAnswer {
     let reader = SessionReader::new(&scope);
     let seen = headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()).filter(|id| !id.is_empty());
     let start = match seen.map(|id| percent_decode_str(id).decode_utf8()) {
@@ -53,25 +44,12 @@ pub(super) async fn follow(
     };
     let watch = scope.app_state.watches.start(Watched::session(scope.key.clone()), start).await?;
     // The head is read after the watch has begun, so that no event between the two is missed.
-    let (head, can_talk) = (reader.head().await?, reader.can_talk);
+    let head = reader.head().await?;
     let last = if seen.is_none() { head.known_seq() } else { None };
     let mut shared = SharedKeyChanges::of(&scope).await?;
     // The session's feed does not say what other sessions wrote while the connection was lost.
     shared.is_due = seen.is_some();
-    Ok(sse::stream(frames(
-        watch,
-        last,
-        shared,
-        EventFrames { key: scope.key, view, masks: Masks::of(&head), can_talk },
-    )))
-}
-
-/// How events are shown in frames.
-struct EventFrames {
-    key: SessionKey,
-    view: PageView,
-    masks: Masks,
-    can_talk: bool,
+    Ok(sse::stream(frames(watch, last, shared)))
 }
 
 /// Changes of the user's and the app's keys that are made by other sessions, or outside of any session.
@@ -137,7 +115,6 @@ fn frames(
     mut watch: Watch<Arc<dyn SessionService>>,
     last: Option<u64>,
     mut shared: SharedKeyChanges,
-    how: EventFrames,
 ) -> impl Stream<Item = Bytes> + Send + 'static {
     async_stream::stream! {
         let _open = Gauge::one_more("scratchbook_watchers");
@@ -154,7 +131,7 @@ fn frames(
                 }
             };
             match next {
-                Ok(Ok(entry)) => yield frame(&how, &entry),
+                Ok(Ok(entry)) => yield frame(&entry),
                 Ok(Err(error)) if error.is_retryable() => sleep(PAUSE).await,
                 Ok(Err(error)) => {
                     // After any other error the page connects again, and the answer to that request has the reason.
@@ -179,23 +156,9 @@ fn changed(cursor: &FeedCursor) -> Bytes {
     format!("id: {}\ndata: {{}}\n\n", encoded(cursor.as_str())).into()
 }
 
-fn frame(EventFrames { key, view, masks, can_talk }: &EventFrames, entry: &FeedEntry) -> Bytes {
+fn frame(entry: &FeedEntry) -> Bytes {
     let data = match &entry.commit {
-        FeedCommit::Event { event, .. } => {
-            let answers = Answers::default();
-            let shown = event::Shown {
-                key,
-                view,
-                masks,
-                answers: &answers,
-                before: None,
-                chosen: None,
-                takes_answers: *can_talk,
-            };
-            let page = address::session(key, &PageView::default());
-            let html = html_relative_to(&page, &shown.markup(event).into_string());
-            json!({"seq": event.seq, "run": event.invocation_id, "html": html})
-        }
+        FeedCommit::Event { event, .. } => json!({"seq": event.seq}),
         FeedCommit::Removed(removal) => json!({"gone": removal.kind != RemovalKind::Pruned}),
         _ => json!({}),
     };

@@ -66,7 +66,7 @@ async fn session(scope: SessionScope, PageQuery(view): PageQuery<PageView>) -> P
     let body = frame::body(&scope, &reader, &head, &view, &events, &moment, history.as_ref());
     let title = head.title().unwrap_or(head.id()).to_owned();
     let above = frame::above(&head);
-    let scripts = &["parts.js", "travel.js", "live.js", "talk.js", "time.js"];
+    let scripts = &["time.js", "parts.js", "travel.js", "live.js", "talk.js"];
     Ok(InspectorPage { title: &title, above, caller: Some(&scope.caller), scripts, body }.answer())
 }
 

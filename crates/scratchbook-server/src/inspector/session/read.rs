@@ -156,11 +156,11 @@ impl<'a> SessionReader<'a> {
     }
 }
 
-/// Returns a state, or the reason why it is not known: it was pruned, there is no such event, or the store keeps no
+/// Returns something of the past, or the reason why it is not known: it was pruned, there is no such event, or the store keeps no
 /// past states.
-fn known(state: Result<StateMap>) -> Result<Result<StateMap, String>> {
-    match state {
-        Ok(state) => Ok(Ok(state)),
+pub(super) fn known<T>(found: Result<T>) -> Result<Result<T, String>> {
+    match found {
+        Ok(found) => Ok(Ok(found)),
         Err(error) => match error.kind() {
             ErrorKind::FailedPrecondition | ErrorKind::Unsupported | ErrorKind::NotFound => {
                 Ok(Err(sentence(error.public_message())))

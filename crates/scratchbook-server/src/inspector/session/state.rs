@@ -7,7 +7,7 @@ use scratchbook::session::KeyDiff;
 use scratchbook::{Scope, Session, SessionKey};
 use serde_json::Value;
 
-use super::super::address::{self, PageView};
+use super::super::address::{self, PageView, encoded};
 use super::super::masks::Masks;
 use super::super::value::{Cut, block, line, number, size, visible};
 use super::read::ShownState;
@@ -130,13 +130,15 @@ fn keys<'s>(
     html! {
         form.find role="search" method="get" action=(address::session(key, &PageView::default())) data-part=(address::part(key, "state", &PageView::default())) data-into="#state" {
             @if let Some(at) = view.at { input type="hidden" name="at" value=(at); }
+            @if let Some(with) = view.with { input type="hidden" name="with" value=(with); }
+            @if let Some(name) = &view.key { input type="hidden" name="key" value=(name); }
             input type="search" name="find" value=(view.find.as_deref().unwrap_or_default()) aria-label="Find keys"
                 placeholder={ "Find in " (number(count as u64)) " keys" };
         }
         @if shown.is_empty() { p.empty { @if find.is_empty() { "No keys." } @else { "No key with this in its name." } } }
         @for group in shown.chunk_by(|(one, ..), (other, ..)| one == other) {
             @let order = group.first().map(|(order, ..)| *order).unwrap_or_default();
-            div.scope {
+            div.scope id={ "scope-" (order) } {
                 h3 { (heading(order)) }
                 @for (.., row) in group { (maud::PreEscaped(row)) }
             }
@@ -177,7 +179,7 @@ fn row(key: &SessionKey, view: &PageView, moment: &ShownState, masks: &Masks, na
     let link = address::session(key, &view.with_key(name));
     let kind = moment.diff.get(name).map(|change| if change.before.is_none() { "added" } else { "changed" });
     html! {
-        div.row class=[kind] aria-current=[is_chosen.then_some("true")] {
+        div.row id={ "key-" (encoded(name)) } class=[kind] aria-current=[is_chosen.then_some("true")] {
             a.key href=(link) data-key=(name) { bdi { (visible(name)) } }
             @if is_whole && !text.contains(['{', '[']) || text == "{}" || text == "[]" {
                 code.value { (text) }

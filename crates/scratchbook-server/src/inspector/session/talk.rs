@@ -110,13 +110,13 @@ pub(super) fn markup(scope: &SessionScope, head: &Session) -> Markup {
         @if SessionReader::new(scope).can_talk {
             div #talk {
                 @for run in &runs {
-                    form.stop method="post" action=(address::part(key, "stop", &PageView::default())) {
+                    form.stop id={ "stop-" (run.invocation_id) } method="post" action=(address::part(key, "stop", &PageView::default())) {
                         input type="hidden" name="run" value=(run.invocation_id);
                         span.soft { "A run is under way. " }
                         button { "Stop" }
                     }
                 }
-                form.say method="post" action=(address::part(key, "runs", &PageView::default()))
+                form.say #say method="post" action=(address::part(key, "runs", &PageView::default()))
                     data-stop=(address::part(key, "stop", &PageView::default())) {
                     textarea name="message" rows="2" required aria-label="Message to the agent"
                         placeholder="Message to the agent" {}
@@ -130,7 +130,7 @@ pub(super) fn markup(scope: &SessionScope, head: &Session) -> Markup {
 /// Returns the form that answers a waiting call.
 pub(super) fn question(key: &scratchbook::SessionKey, call: &str, name: &str) -> Markup {
     html! {
-        form.question method="post" action=(address::part(key, "runs", &PageView::default())) {
+        form.question id={ "question-" (call) } method="post" action=(address::part(key, "runs", &PageView::default())) {
             input type="hidden" name="call" value=(call);
             input type="hidden" name="name" value=(name);
             @if name == ToolConfirmation::CALL_NAME {

@@ -44,7 +44,7 @@ async fn a_commit_appears_and_a_lost_connection_misses_nothing() {
     let place = first.split("id: ").nth(1).unwrap().lines().next().unwrap().to_owned();
     set(&client, "step", "<new>").await;
     let frame = until(&mut body, "\"seq\":4").await;
-    assert!(frame.contains("id=\\\"e4\\\"") && frame.contains("&lt;new&gt;"), "{frame}");
+    assert!(!frame.contains("new"), "the page fetches what the event has: {frame}");
     drop(body);
     set(&client, "step", "later").await;
     let mut again = follow(&client, Some(&place)).await;
@@ -157,7 +157,7 @@ async fn two_hundred_pages_of_one_session_read_each_commit_once() {
         pages.spawn(async move {
             until(&mut body, "id: ").await;
             open.fetch_add(1, Ordering::SeqCst);
-            until(&mut body, &format!("\"seq\":{COMMITS},")).await;
+            until(&mut body, &format!("\"seq\":{COMMITS}}}")).await;
             until(&mut body, "data: {}").await;
         });
     }

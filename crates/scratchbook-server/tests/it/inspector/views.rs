@@ -2,10 +2,12 @@
 
 use axum::body::Body;
 use axum::http::Request;
-use scratchbook::CreateSessionConfig;
+use scratchbook::content::Part;
+use scratchbook::state::StateDelta;
+use scratchbook::{Content, CreateSessionConfig, Event, SessionKey};
 use serde_json::json;
 
-use super::{S1, page, set, shop, text};
+use super::{S1, append, page, set, shop, text};
 use crate::support::TestClient;
 
 /// Returns the part of a page between two texts.
@@ -53,6 +55,50 @@ async fn the_pages_lead_from_apps_over_sessions_to_one() {
     }
     assert_eq!(page(&client, "/inspector/apps/shop/users/alice/sessions/nope").await.status, 404);
     assert_eq!(page(&client, "/inspector/nowhere").await.status, 404);
+}
+
+/// The history of a key at an event has no later write, whatever its scope, and names the tool that wrote each value.
+#[tokio::test]
+async fn history_at_an_event_has_no_later_write_and_names_tools() {
+    let client = shop().await;
+    client.session("shop", "alice", "s2").await;
+    client.session("shop", "bob", "b1").await;
+    let changed_by_tool = |n: usize| {
+        let delta = ["count", "user:count", "app:count"]
+            .into_iter()
+            .fold(StateDelta::new(), |delta, key| delta.with(key, format!("write {n}")).unwrap());
+        let answer = Part::function_response("call", format!("tool_{n}"), json!({}));
+        Event::new("clerk").with_content(Content::new("user", vec![answer])).with_state_delta(delta)
+    };
+    // Events 4, 5 and 6 of the session, each followed by a write of another session.
+    for n in 4..=6 {
+        append(&client, changed_by_tool(n)).await;
+        for (user, session) in [("alice", "s2"), ("bob", "b1")] {
+            let key = SessionKey::new("shop", user, session).unwrap();
+            client.store.sessions.append(&key, changed_by_tool(10 * n), Default::default()).await.unwrap();
+        }
+    }
+    for (key, writes_then, later) in [
+        ("count", &[4, 5][..], &[6, 50, 60][..]),
+        ("user:count", &[4, 40, 5], &[6, 50, 60]),
+        ("app:count", &[4, 40, 5], &[6, 50, 60]),
+    ] {
+        for path in [format!("{S1}?at=5&key={key}"), format!("{S1}/history?at=5&key={key}&written_before=999999")] {
+            let page = text(&client, &path).await;
+            let history = between(&page, "id=\"history\"", "</section>");
+            for n in writes_then {
+                assert!(history.contains(&format!("&quot;write {n}&quot;")), "{n} in {path}: {history}");
+                assert!(history.contains(&format!("tool <b><bdi>tool_{n}</bdi></b>")), "{n} in {path}: {history}");
+            }
+            for n in later {
+                assert!(!history.contains(&format!("write {n}&")), "{n} in {path}: {history}");
+            }
+        }
+        let v1 = format!("/v1/apps/shop/users/alice/sessions/s1/history?key={key}&at=5");
+        let (status, body) = client.get(&v1).await;
+        assert_eq!((status, &body["writes"][0]["value"]), (200, &json!("write 5")), "{v1}");
+        assert!(text(&client, &format!("{S1}?at=99&key={key}")).await.contains("has no event 99"), "{key}");
+    }
 }
 
 #[tokio::test]
@@ -131,7 +177,7 @@ async fn a_key_shows_its_writes_with_who_made_them() {
     let tier = text(&client, &format!("{S1}/history?key=user%3Atier")).await;
     assert!(tier.contains("gold") && tier.contains("event 3"), "{tier}");
     let none = text(&client, &format!("{S1}/history?key=nope")).await;
-    assert!(none.contains("Nothing was written"), "{none}");
+    assert!(none.contains("No write to this key is known"), "{none}");
 }
 
 #[tokio::test]

@@ -116,6 +116,11 @@ async fn every_call(schema: &TestSchema, service: &PostgresSessionService) {
         service.list_state_changes(user, &ChangeQuery::of_key("u", u64::MAX), 5).await.unwrap();
     })
     .await;
+    costs(meter, 60, "a key's past up to an event", |_| async move {
+        let query = ChangeQuery::of_key_at("u", u64::MAX, long, at);
+        service.list_state_changes(user, &query, 5).await.unwrap();
+    })
+    .await;
     costs(meter, 60, "the first page of a feed", |_| async move {
         service.list_feed(app, &FeedStart::Beginning, 5).await.unwrap();
     })
@@ -340,6 +345,8 @@ async fn warm(service: &PostgresSessionService) {
     service.blame(&key("first")).await.unwrap();
     service.list_state(&user, &ListStateConfig::default()).await.unwrap();
     service.list_state_changes(&user, &ChangeQuery::of_key("u", u64::MAX), 5).await.unwrap();
+    let at_event = ChangeQuery::of_key_at("u", u64::MAX, &key("first"), 1);
+    service.list_state_changes(&user, &at_event, 5).await.unwrap();
     let start = service.list_feed(&app, &FeedStart::Beginning, 5).await.unwrap().cursor;
     service.list_feed(&app, &FeedStart::After(start), 100).await.unwrap();
     let now = service.list_feed(&app, &FeedStart::Now, 5).await.unwrap().cursor;

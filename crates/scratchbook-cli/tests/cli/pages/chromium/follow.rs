@@ -37,7 +37,7 @@ async fn what_is_committed_while_a_page_loads_is_not_missed() {
     // The page is made to look as if it was loaded before the run and its stream began after the run.
     let now: u64 = page.run("return lastSeq()").await;
     let made = format!("bar.dataset.last = {before}; document.querySelector('#conversation').replaceChildren();");
-    page.run::<()>(&format!("{made} catchUp({now})")).await;
+    page.run::<()>(&format!("{made} hear(null, {{ last: {now} }})")).await;
     page.see("article.event", "melons").await;
     page.see("#place", &now.to_string()).await;
     page.close().await;

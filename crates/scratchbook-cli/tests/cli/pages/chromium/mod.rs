@@ -5,6 +5,7 @@ mod change;
 mod follow;
 mod pictures;
 mod rights;
+mod same;
 mod speed;
 mod travel;
 
