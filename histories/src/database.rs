@@ -5,7 +5,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use scratchbook_test_servers::{
-    Galera, MariaDb, MariaDbOptions, Patroni, Postgres, PostgresOptions, Proxy, Replication, SmallDisk, StandbyPair,
+    Galera, MariaDb, MariaDbOptions, MySql, Patroni, Postgres, PostgresOptions, Proxy, Replication, SmallDisk,
+    StandbyPair,
 };
 use tempfile::TempDir;
 
@@ -62,6 +63,8 @@ pub enum Database {
         /// The server.
         server: MariaDb,
     },
+    /// A MySQL server.
+    MySql(MySql),
     /// Three MariaDB servers in a Galera cluster.
     Galera {
         /// The nodes.
@@ -151,6 +154,10 @@ impl Database {
         Ok(Self::MariaDbOnSmallDisk { disk, server })
     }
 
+    pub(crate) fn mysql() -> Result<Self, FaultError> {
+        Ok(Self::MySql(MySql::start(&MariaDbOptions::default())?))
+    }
+
     pub(crate) fn galera(is_written_everywhere: bool) -> Result<Self, FaultError> {
         Ok(Self::Galera { cluster: Galera::start()?, is_written_everywhere })
     }
@@ -181,6 +188,7 @@ impl Database {
             Self::ReadStandby(pair) => pair.primary().uri(),
             Self::Patroni(cluster) => cluster.uri(),
             Self::MariaDb(server) | Self::MariaDbOnSmallDisk { server, .. } => server.uri(),
+            Self::MySql(server) => server.uri(),
             Self::Galera { cluster, .. } => cluster.nodes()[self.node(process)].uri(),
         }
     }
@@ -195,6 +203,7 @@ impl Database {
             Self::ReadStandby(pair) if process == 0 => Some(pair.standby().port()),
             Self::ReadStandby(pair) => Some(pair.primary().port()),
             Self::MariaDb(server) | Self::MariaDbOnSmallDisk { server, .. } => Some(server.port()),
+            Self::MySql(server) => Some(server.port()),
             Self::Galera { cluster, .. } => Some(cluster.nodes()[self.node(process)].port()),
         }
     }
@@ -218,6 +227,7 @@ impl Database {
             Self::MariaDb(server) | Self::MariaDbOnSmallDisk { server, .. } => {
                 Ok(server.kill().and_then(|()| until_started(|| server.restart()))?)
             }
+            Self::MySql(server) => Ok(server.kill().and_then(|()| until_started(|| server.restart()))?),
             _ => Ok(()),
         }
     }

@@ -137,6 +137,7 @@ const FAULTS: [Fault; 14] = [
                     | Database::PostgresOnSmallDisk { .. }
                     | Database::ReadStandby(_)
                     | Database::MariaDb(_)
+                    | Database::MySql(_)
                     | Database::MariaDbOnSmallDisk { .. }
             )
         },

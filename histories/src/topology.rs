@@ -70,7 +70,7 @@ pub struct TopologyOptions {
 
 impl Topology {
     /// All topologies.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::promised("memory", 0, || Ok(Database::Memory)).short(),
         Self::promised("sqlite", 1, Database::file).short(),
         Self::promised("sqlite-4", 4, Database::file).short(),
@@ -89,6 +89,7 @@ impl Topology {
         Self::promised("mariadb-3", 3, Database::mariadb).short().only_writes(),
         Self::promised("mariadb-3-binary-log", 3, Database::mariadb_with_binary_log),
         Self::promised("mariadb-3-full-disk", 3, Database::mariadb_on_small_disk).only_writes(),
+        Self::promised("mysql-3", 3, Database::mysql),
         Self::promised("galera-writes-one-node", 3, || Database::galera(false)).only_writes(),
         Self::not_promised("galera-writes-three-nodes", 3, || Database::galera(true)),
         Self::not_promised("galera-writes-three-nodes-strict", 3, Database::strict_galera),

@@ -211,7 +211,7 @@ fn server(place: &str, stage: Stage, error: &ServerError) -> Failure {
         fate = CommitFate::NotSent;
     }
     let ServerError { code, state, message } = error;
-    let said = if quotes_no_value(*code) { format!(": {message}") } else { String::new() };
+    let said = if QUOTES_NO_VALUE.contains(code) { format!(": {message}") } else { String::new() };
     let what = format!("{what} (error {code}, SQLSTATE {state}{said})");
     if kind == Kind::PayloadTooLarge {
         // The request is at fault, not the database.
@@ -220,45 +220,12 @@ fn server(place: &str, stage: Stage, error: &ServerError) -> Failure {
     Failure::new(fate, Error::new(kind, format!("{place}: {what}")))
 }
 
-/// Returns whether the server's message for this error names only objects, users, files and settings. A syntax error
-/// quotes the statement, in which our values are question marks.
-fn quotes_no_value(code: u16) -> bool {
-    matches!(
-        code,
-        1021 | 1026 | 1030 | 1044
-            ..=1046
-                | 1049
-                | 1050
-                | 1054
-                | 1064
-                | 1071
-                | 1114
-                | 1118
-                | 1129
-                | 1130
-                | 1142
-                | 1143
-                | 1146
-                | 1193
-                | 1227
-                | 1235
-                | 1273
-                | 1290
-                | 1304
-                | 1305
-                | 1318
-                | 1370
-                | 1419
-                | 1449
-                | 1665
-                | 3032
-                | 3098
-                | 3100
-                | 3101
-                | 3159
-                | 3569
-    )
-}
+/// The errors whose messages name only objects, users, files and settings. A syntax error quotes the statement, in which
+/// our values are question marks.
+const QUOTES_NO_VALUE: [u16; 36] = [
+    1021, 1026, 1030, 1044, 1045, 1046, 1049, 1050, 1054, 1064, 1071, 1114, 1118, 1129, 1130, 1142, 1143, 1146, 1193,
+    1227, 1235, 1273, 1290, 1304, 1305, 1318, 1370, 1419, 1449, 1665, 3032, 3098, 3100, 3101, 3159, 3569,
+];
 
 /// Returns whether an error that is not listed was caused by the statement or its values, and so occurred before any
 /// commit.
