@@ -45,6 +45,9 @@ impl ModelCall {
     pub(super) fn new(name: &str, options: ClientOptions) -> Result<Self> {
         let target = ProviderModel::parse(name)?;
         let key = ApiKey::find(target.provider, options.api_key)?;
+        if options.endpoint.is_none() {
+            super::secrets::warn_of_unread_address(&target);
+        }
         let endpoint = endpoint(target.provider, options.endpoint)?;
         let secrets = Secrets::new(key.as_ref(), options.headers.iter().map(|(_, value)| value.as_str()));
         let http = http_client(options.headers)?;

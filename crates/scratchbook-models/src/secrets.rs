@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::provider::ApiKey;
+use super::provider::{ApiKey, ProviderModel};
 
 /// The minimum length of a secret in a header. Shorter words, such as `1` or `true`, are not secrets, and replacing
 /// them would garble messages. A shorter key is replaced only where it stands alone.
@@ -47,6 +47,16 @@ impl Secrets {
     }
 }
 
+/// Warns if a key goes to OpenAI although a variable that older programs read names another server.
+pub(super) fn warn_of_unread_address(model: &ProviderModel) {
+    let is_set = |name| std::env::var(name).is_ok_and(|value| !value.is_empty());
+    let openai = ["openai::m", "openai_resp::m"].map(ProviderModel::parse);
+    let is_openai = openai.iter().flatten().any(|openai| openai.provider == model.provider);
+    if is_openai && is_set("OPENAI_API_BASE") && !is_set("OPENAI_BASE_URL") {
+        tracing::warn!("OPENAI_API_BASE is not read, and the key goes to api.openai.com; set OPENAI_BASE_URL instead");
+    }
+}
+
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secrets")
@@ -55,8 +65,7 @@ impl fmt::Debug for Secrets {
 
 #[cfg(test)]
 mod tests {
-    use super::{ApiKey, Secrets};
-    use crate::provider::ProviderModel;
+    use super::{ApiKey, ProviderModel, Secrets};
 
     #[test]
     fn a_short_key_is_hidden_only_where_it_stands_alone() {

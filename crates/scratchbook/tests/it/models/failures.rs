@@ -364,3 +364,24 @@ async fn an_answer_without_end_is_an_error() {
         assert_eq!(server.requests().len(), 1);
     }
 }
+
+#[test]
+fn an_address_in_a_variable_that_is_not_read_is_warned_about() {
+    const CHILD: &str = "SCRATCHBOOK_TEST_ADDRESS_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        let log = LoggedFields::default();
+        let _logging = tracing::subscriber::set_default(log.clone());
+        RemoteLlm::builder("openai::m").endpoint("http://localhost:1/v1").build().unwrap();
+        assert!(!log.text().contains("OPENAI_API_BASE"), "{}", log.text());
+        RemoteLlm::new("openai::m").unwrap();
+        assert!(log.text().contains("set OPENAI_BASE_URL"), "{}", log.text());
+        return;
+    }
+    let this = concat!(module_path!(), "::an_address_in_a_variable_that_is_not_read_is_warned_about");
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.args([this.split_once("::").unwrap().1, "--exact", "--nocapture"]).env(CHILD, "1");
+    child.env("OPENAI_API_BASE", "http://localhost:1/v1").env("OPENAI_API_KEY", KEY).env_remove("OPENAI_BASE_URL");
+    let output = child.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
