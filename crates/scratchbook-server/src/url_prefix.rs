@@ -2,7 +2,7 @@
 //!
 //! Handlers write addresses as if the server were at the root of its host, such as `/inspector`. The layer here makes
 //! them relative to the requested path, such as `../inspector`. They are then right below every path, even if the
-//! server was not told the path.
+//! server does not know the path.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use axum::response::Response;
 use ring::digest::{SHA256, digest};
 use scratchbook::{Error, Result};
 
-/// The path below which a proxy serves the server. It is empty if the server was not told.
+/// The path below which a proxy serves the server. It is empty if the server does not know it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UrlPrefix(Arc<str>);
 
