@@ -7,8 +7,6 @@ use uuid::{NoContext, Timestamp, Uuid};
 
 use crate::error::{Error, ErrorKind, Result};
 
-use crate::error::{Error, ErrorKind, Result};
-
 /// The clock and the id source of stores and runners.
 pub trait Environment: fmt::Debug + Send + Sync + 'static {
     /// Returns the current time, in seconds since 1970.
