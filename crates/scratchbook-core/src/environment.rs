@@ -59,23 +59,6 @@ fn id_at(now: SystemTime) -> Uuid {
     if now < UNIX_EPOCH { Uuid::new_v7(Timestamp::from_unix(NoContext, 0, 0)) } else { Uuid::now_v7() }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn clock_before_1970_is_refused_without_a_panic() {
-        let before = UNIX_EPOCH - Duration::from_millis(1500);
-        assert_eq!(seconds_of(before), -1.5);
-        assert_ne!(id_at(before), id_at(before));
-        assert_eq!(check_time(before).unwrap_err().kind(), ErrorKind::FailedPrecondition);
-        assert!(crate::event::check_timestamp(seconds_of(before)).is_err(), "no event gets such a time");
-        check_time(UNIX_EPOCH).unwrap();
-    }
-}
-
 tokio::task_local! {
     static DEADLINE: Deadline;
 }
@@ -85,8 +68,8 @@ pub const STEPS: usize = 10_000;
 
 /// The time by which a call has to end. By default there is none.
 ///
-/// A time limit from outside, such as that of `tokio::time::timeout`, takes effect only where a call waits. So a loop
-/// that computes for long looks at the deadline of the task that called it, which [`scope`](Self::scope) has set.
+/// A time limit from outside, such as that of `tokio::time::timeout`, takes effect only where a call waits. A loop that
+/// computes for long therefore looks at the deadline of its task, which [`scope`](Self::scope) has set.
 ///
 /// ```
 /// use std::time::Duration;
@@ -148,5 +131,20 @@ impl Deadline {
     /// As [`check`](Self::check).
     pub fn check_at(self, step: usize) -> Result<()> {
         if step % STEPS == STEPS - 1 { self.check() } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clock_before_1970_is_refused_without_a_panic() {
+        let before = UNIX_EPOCH - Duration::from_millis(1500);
+        assert_eq!(seconds_of(before), -1.5);
+        assert_ne!(id_at(before), id_at(before));
+        assert_eq!(check_time(before).unwrap_err().kind(), ErrorKind::FailedPrecondition);
+        assert!(crate::event::check_timestamp(seconds_of(before)).is_err(), "no event gets such a time");
+        check_time(UNIX_EPOCH).unwrap();
     }
 }
