@@ -197,8 +197,8 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
     }
 
     async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
-        self.state_bytes(owner, None).await?.alone(owner).check()?;
-        self.read(|| self.backend.state(owner)).await
+        let state = self.read(|| self.backend.state(owner)).await;
+        self.sized(owner, None, state).await
     }
 
     async fn state_bytes(&self, owner: &StateOwner, session_id: Option<&str>) -> Result<StateBytes> {

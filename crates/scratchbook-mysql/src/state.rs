@@ -29,7 +29,7 @@ impl States for MySql {
         let (mut sql, mut values) = (String::new(), Vec::new());
         add_state(&mut sql, &mut values, &address, scope, &StateQuery::All);
         let sql = sql.trim_start_matches(UNION);
-        let rows = self.read(sql, values).await?;
+        let rows = self.read_within(sql, values, RowRoom::WHOLE, |_| false).await?;
         let mut state = ScopeMap::new();
         for row in rows {
             insert(&mut state, scope, &address, RowCells::from(row))?;

@@ -25,8 +25,12 @@ impl States for Postgres {
     async fn state(&self, of: &StateOwner) -> Attempt<Map<String, Value>> {
         let [app, user, _] = owner(of);
         let rows = match of {
-            StateOwner::User { .. } => self.read(&self.statements.user_state, &[&app, &user]).await?,
-            StateOwner::App { .. } => self.read(&self.statements.app_state, &[&app]).await?,
+            StateOwner::User { .. } => {
+                self.read_within(&self.statements.user_state, &[&app, &user], RowRoom::WHOLE, |_| false).await?
+            }
+            StateOwner::App { .. } => {
+                self.read_within(&self.statements.app_state, &[&app], RowRoom::WHOLE, |_| false).await?
+            }
         };
         Ok(values(of, &rows)?)
     }

@@ -3,9 +3,11 @@
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use super::{Codec, Coded};
+use super::{Codec, Coded, Location};
 use scratchbook_core::error::Result;
 use scratchbook_core::event::Event;
+use scratchbook_core::json::bytes_of;
+use scratchbook_core::plan::room::Room;
 use scratchbook_core::session::{
     AppendOptions, ChangeQuery, Committed, CreateSessionConfig, FeedPage, FeedStart, ForkConfig, GetSessionConfig,
     InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, PutStateOptions, Session, SessionKey,
@@ -59,7 +61,18 @@ impl<S: SessionService, C: Codec> SessionService for Coded<S, C> {
 
     async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage> {
         let page = self.service.list_state(owner, config).await?;
-        Ok(StatePage::new(self.coder.open_owned(owner, page.values)?, page.next))
+        // Values may be much larger than they are stored, and then fill several pages.
+        let mut room = Room::new(config.page_bytes);
+        let mut values = Map::new();
+        for (name, value) in page.values {
+            let value = self.coder.decode_value(&value, &Location::owned(owner, &name))?.into_owned();
+            if !room.takes(name.len() as u64 + bytes_of(&value)) {
+                let last = values.keys().next_back().cloned();
+                return Ok(StatePage::new(values, last));
+            }
+            values.insert(name, value);
+        }
+        Ok(StatePage::new(values, page.next))
     }
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
