@@ -14,7 +14,7 @@ use scratchbook_core::session::{
 };
 use scratchbook_core::store::Store;
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(60);
 
 async fn next<S: std::ops::Deref<Target: SessionService> + Send + Sync>(watch: &mut Watch<S>) -> FeedEntry {
     timeout(SOON, watch.next()).await.expect("an entry comes soon").expect("an entry")

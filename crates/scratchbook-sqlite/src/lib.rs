@@ -335,7 +335,7 @@ impl SqliteSessionService {
         }
     }
 
-    /// Runs a read on one snapshot. Dropping the returned future interrupts the read.
+    /// Runs a read on one snapshot. Dropping the returned future ends the read.
     async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Fallible<T> + Send + 'static,

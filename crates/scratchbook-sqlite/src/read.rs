@@ -2,13 +2,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use rusqlite::{Connection, InterruptHandle};
+use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::error::Fallible;
+use super::error::{Fallible, StoreFailure};
 use super::files::DatabaseFiles;
 use super::locks::io_error;
 use super::queue::QueueReceiver;
@@ -16,10 +17,27 @@ use super::transaction::rollback;
 use scratchbook_core::error::{Error, Result};
 
 /// A read that waits for a thread.
-pub(super) type QueuedRead = Box<dyn FnOnce(&Connection, &DatabaseFiles) + Send>;
+pub(super) type QueuedRead = Box<dyn FnOnce(&Reader) + Send>;
 
 /// The receiving end of the queue, which the readers share.
 pub(super) type ReadReceiver = Arc<QueueReceiver<QueuedRead>>;
+
+/// How many steps of SQLite's machine pass between two looks at whether anybody waits for the read: about 20 µs.
+const STEPS_BETWEEN_LOOKS: i32 = 1000;
+
+/// What a reader thread reads with.
+pub(super) struct Reader {
+    connection: Connection,
+    files: Arc<DatabaseFiles>,
+    running: RunningRead,
+}
+
+/// Says of the read that runs on a connection whether its caller has dropped it. `None` between reads.
+type RunningRead = Arc<Mutex<Option<Arc<AtomicBool>>>>;
+
+fn lock(running: &RunningRead) -> MutexGuard<'_, Option<Arc<AtomicBool>>> {
+    running.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Returns a read to queue, and its answer to wait for.
 pub(super) fn with_answer<T, W>(work: W) -> (QueuedRead, PendingRead<T>)
@@ -28,58 +46,28 @@ where
     W: FnOnce(&Connection) -> Fallible<T> + Send + 'static,
 {
     let (answer, answered) = oneshot::channel();
-    let progress = Arc::new(Mutex::new(ReadProgress::Waiting));
-    let pending = PendingRead { answered, progress: Arc::clone(&progress) };
-    let read: QueuedRead = Box::new(move |connection, files| {
-        // The caller may no longer be waiting.
-        let Some(running) = RunningRead::begin(&progress, connection) else { return };
-        let read = || snapshot(connection, work).map_err(|e| e.into_error(files.path()));
-        let result = files.check().and_then(|_| read());
-        let result = result.and_then(|answer| files.check_unchanged().map(|()| answer));
-        drop(running);
+    let dropped = Arc::new(AtomicBool::new(false));
+    let pending = PendingRead { answered, dropped: Arc::clone(&dropped) };
+    let read: QueuedRead = Box::new(move |reader| {
+        if dropped.load(Ordering::Relaxed) {
+            return;
+        }
+        *lock(&reader.running) = Some(dropped);
+        let result = reader
+            .files
+            .check()
+            .and_then(|_| snapshot(&reader.connection, work).map_err(|e| e.into_error(reader.files.path())));
+        let result = result.and_then(|answer| reader.files.check_unchanged().map(|()| answer));
+        *lock(&reader.running) = None;
         let _ = answer.send(result);
     });
     (read, pending)
 }
 
-/// The progress of a read.
-enum ReadProgress {
-    Waiting,
-    /// The read runs on this connection, which can be interrupted.
-    Running(InterruptHandle),
-    /// The read is finished, or its caller has given it up.
-    Over,
-}
-
-fn lock(progress: &Mutex<ReadProgress>) -> MutexGuard<'_, ReadProgress> {
-    progress.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Marks the time during which a read may be interrupted. Dropping the mark ends that time, so that a later read on the
-/// connection is not interrupted.
-struct RunningRead<'a>(&'a Mutex<ReadProgress>);
-
-impl<'a> RunningRead<'a> {
-    fn begin(progress: &'a Mutex<ReadProgress>, connection: &Connection) -> Option<Self> {
-        let mut now = lock(progress);
-        if matches!(*now, ReadProgress::Over) {
-            return None;
-        }
-        *now = ReadProgress::Running(connection.get_interrupt_handle());
-        Some(Self(progress))
-    }
-}
-
-impl Drop for RunningRead<'_> {
-    fn drop(&mut self) {
-        *lock(self.0) = ReadProgress::Over;
-    }
-}
-
-/// The answer to a read. Dropping it early interrupts the read, or keeps it from starting.
+/// The answer to a read. Dropping it early ends the read, or keeps it from starting.
 pub(super) struct PendingRead<T> {
     answered: oneshot::Receiver<Result<T>>,
-    progress: Arc<Mutex<ReadProgress>>,
+    dropped: Arc<AtomicBool>,
 }
 
 impl<T> PendingRead<T> {
@@ -90,33 +78,40 @@ impl<T> PendingRead<T> {
 
 impl<T> Drop for PendingRead<T> {
     fn drop(&mut self) {
-        // A read also ends under this lock, so only this read can be interrupted.
-        let mut progress = lock(&self.progress);
-        if let ReadProgress::Running(connection) = &*progress {
-            connection.interrupt();
-        }
-        *progress = ReadProgress::Over;
+        self.dropped.store(true, Ordering::Relaxed);
     }
 }
 
 /// Returns a read to queue without an answer. The work has to read within one [snapshot].
 pub(super) fn without_answer(work: impl FnOnce(&Connection, &Path) + Send + 'static) -> QueuedRead {
-    Box::new(move |connection, files| work(connection, files.path()))
+    Box::new(move |reader| work(&reader.connection, reader.files.path()))
 }
 
 /// Starts a reader thread, which ends once the queue is closed and empty.
-pub(super) fn spawn(connection: Connection, files: Arc<DatabaseFiles>, reads: ReadReceiver) -> Result<JoinHandle<()>> {
-    let name = files.path().to_owned();
-    let reader = thread::Builder::new().name("scratchbook-read".to_owned());
-    let spawned = reader.spawn(move || {
+pub(super) fn spawn(
+    mut connection: Connection,
+    files: Arc<DatabaseFiles>,
+    reads: ReadReceiver,
+) -> Result<JoinHandle<()>> {
+    let path = files.path().to_owned();
+    let running = RunningRead::default();
+    let looked_at = Arc::clone(&running);
+    // Not `sqlite3_interrupt`: it has no effect between two statements, so the read's next one would run to its end.
+    let is_dropped = move || lock(&looked_at).as_ref().is_some_and(|dropped| dropped.load(Ordering::Relaxed));
+    let handled = connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(is_dropped));
+    handled.map_err(|e| StoreFailure::from(e).into_error(&path))?;
+    let reader = Reader { connection, files, running };
+    let thread = thread::Builder::new().name("scratchbook-read".to_owned());
+    let spawned = thread.spawn(move || {
         while let Some(read) = reads.take() {
             // The panic drops the sender of the answer, so the caller gets an error.
-            if catch_unwind(AssertUnwindSafe(|| read(&connection, &files))).is_err() {
-                rollback(&connection);
+            if catch_unwind(AssertUnwindSafe(|| read(&reader))).is_err() {
+                *lock(&reader.running) = None;
+                rollback(&reader.connection);
             }
         }
     });
-    spawned.map_err(|e| io_error(&name, "no thread to read it", e))
+    spawned.map_err(|e| io_error(&path, "no thread to read it", e))
 }
 
 /// Runs a read on one snapshot and ends the snapshot at once, because a long-lived reader keeps the log growing.

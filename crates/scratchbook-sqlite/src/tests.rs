@@ -75,7 +75,28 @@ async fn a_read_that_nobody_waits_for_ends_and_the_next_is_its_own() {
     }
 }
 
-/// Interrupting one read never interrupts another.
+#[tokio::test]
+async fn a_read_that_is_dropped_between_two_statements_ends_at_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agents.db");
+    let service = SqliteSessionService::open(path, SqliteOptions::default().with_readers(1)).await.unwrap();
+    let (begun, begins) = tokio::sync::oneshot::channel();
+    let (go_on, goes_on) = mpsc::channel::<()>();
+    let read = service.read(move |connection| {
+        begun.send(()).map_err(|()| Error::internal("the test has ended"))?;
+        goes_on.recv().map_err(|_| Error::internal("the test has ended"))?;
+        Ok(connection.query_row(ENDLESS, [], |row| row.get::<_, i64>(0))?)
+    });
+    tokio::select! {
+        _ = read => panic!("the read has ended"),
+        begun = begins => begun.unwrap(),
+    }
+    go_on.send(()).unwrap();
+    let next = service.read(|connection| Ok(connection.query_row("SELECT 7", [], |row| row.get::<_, i64>(0))?));
+    assert_eq!(timeout(Duration::from_secs(10), next).await.expect("the reader is free").unwrap(), 7);
+}
+
+/// Ending one read never ends another.
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_beside_those_that_are_dropped_are_whole() {
     let folder = tempfile::tempdir().unwrap();
