@@ -1,6 +1,7 @@
 //! The memory for state that is read whole: by pages of one session, creations, forks, runs, comparisons and checks.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,6 +11,7 @@ use scratchbook::session::{
 };
 use scratchbook::{Error, ErrorKind, Result, SessionService, StateMap};
 use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::memory_pool::{MemoryPool, TakenMemory};
@@ -23,12 +25,20 @@ const COPIES: u64 = 3;
 /// Smaller states take no memory from the pool.
 const SMALL: u64 = 32 << 10;
 
+/// How many requests ask for the size of one user's or app's state at a time. SQLite reads large values to find the next
+/// one, and other owners' reads are not to wait behind many such questions.
+const QUESTIONS: usize = 2;
+
+/// If more owners than this are remembered, those that nobody asks about are forgotten.
+const SWEEP_FROM: usize = 1_024;
+
 /// A service that takes memory for a state before it reads the state from another service. The memory is given back when
 /// the state and its clones are dropped.
 #[derive(Debug)]
 pub(crate) struct WithStateMemory {
     service: Arc<dyn SessionService>,
     pool: MemoryPool<StateOwner>,
+    questions: Mutex<HashMap<StateOwner, Weak<Semaphore>>>,
     /// How long a read waits for memory.
     wait: Duration,
 }
@@ -37,7 +47,7 @@ type Taken = Option<Arc<TakenMemory>>;
 
 impl WithStateMemory {
     pub(crate) fn new(service: Arc<dyn SessionService>, wait: Duration) -> Self {
-        Self { service, pool: MemoryPool::new(ALL), wait }
+        Self { service, pool: MemoryPool::new(ALL), questions: Mutex::default(), wait }
     }
 
     /// Takes the memory for the state of a user and its app, or of an app alone, and of a session of that user. `check`
@@ -52,7 +62,11 @@ impl WithStateMemory {
         session_id: Option<&str>,
         check: impl FnOnce(StateBytes) -> Result<StateBytes> + Send,
     ) -> Result<Taken> {
-        let bytes = match self.service.state_bytes(owner, session_id).await {
+        let questions = self.questions(owner);
+        let turn = questions.acquire().await;
+        let bytes = self.service.state_bytes(owner, session_id).await;
+        drop(turn);
+        let bytes = match bytes {
             // The store keeps its states elsewhere, and limits their size itself.
             Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(None),
             bytes => check(bytes?)?.total(),
@@ -67,6 +81,19 @@ impl WithStateMemory {
             Error::new(ErrorKind::Unavailable, message)
         });
         Ok(Some(Arc::new(taken?)))
+    }
+
+    fn questions(&self, owner: &StateOwner) -> Arc<Semaphore> {
+        let mut owners = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(questions) = owners.get(owner).and_then(Weak::upgrade) {
+            return questions;
+        }
+        if owners.len() >= SWEEP_FROM {
+            owners.retain(|_, questions| questions.strong_count() > 0);
+        }
+        let questions = Arc::new(Semaphore::new(QUESTIONS));
+        owners.insert(owner.clone(), Arc::downgrade(&questions));
+        questions
     }
 
     async fn take_whole(&self, owner: &StateOwner, session_id: Option<&str>) -> Result<Taken> {
