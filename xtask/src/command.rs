@@ -28,6 +28,18 @@ pub(crate) fn cargo<S: AsRef<str>>(arguments: &[S]) -> Command {
     command
 }
 
+/// Returns a call of `cargo` in the workspace of `lab/`, whose settings name the same target folder.
+pub(crate) fn lab<S: AsRef<str>>(arguments: &[S]) -> Command {
+    let mut command = cargo(arguments);
+    in_lab(&mut command);
+    command
+}
+
+/// Lets a call of `cargo` run in the workspace of `lab/`.
+pub(crate) fn in_lab(command: &mut Command) -> &mut Command {
+    command.current_dir(root().join("lab"))
+}
+
 /// Returns a program at the root of the repository, without standard input.
 pub(crate) fn program(path: impl AsRef<Path>) -> Command {
     let mut command = Command::new(path.as_ref());

@@ -1,4 +1,4 @@
-//! The side-by-side benchmark: sets up everything that is measured, and starts the harness of `benches/compare`.
+//! The side-by-side benchmark: sets up everything that is measured, and starts the harness of `lab/compare`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::command::{cargo, program, root, run};
+use crate::command::{cargo, lab, program, root, run};
 use crate::package::MEASURED;
 use crate::servers;
 use crate::step::Stop;
@@ -16,13 +16,13 @@ use crate::tools::is_there;
 use crate::{node, package, packages, python};
 
 /// The folder of the peers, which are systems that are measured beside ours.
-const PEERS: &str = "benches/peers";
+const PEERS: &str = "lab/peers";
 /// Each folder with this file is a peer.
 const PEER: &str = "peer.json";
 /// The folder for what was set up, for the databases, and for the results of runs that are not published.
 const WORK: &str = "target/compare";
 /// The published results, from which the plots and the tables of docs/benchmarks*.md are made.
-const PUBLISHED: &str = "benches/compare/results.jsonl";
+const PUBLISHED: &str = "lab/compare/results.jsonl";
 /// Systems without a setup of their own.
 const OWN: [&str; 2] = ["scratchbook", "limit"];
 
@@ -91,8 +91,8 @@ fn bytes_in(path: &Path) -> u64 {
 
 /// Builds the harness, its runner and the command, and returns a call of the harness.
 fn built_harness() -> Result<Command, Stop> {
-    let packages = ["-p", "scratchbook-compare", "-p", "scratchbook-cli", "--features", "scratchbook-cli/full"];
-    run(cargo(&["build"]).args(MEASURED).args(packages))?;
+    run(cargo(&["build", "-p", "scratchbook-cli", "--features", "full"]).args(MEASURED))?;
+    run(lab(&["build", "-p", "scratchbook-compare"]).args(MEASURED))?;
     Ok(program(built(&MEASURED).join("compare")))
 }
 

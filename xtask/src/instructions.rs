@@ -1,7 +1,7 @@
 //! The step `instructions`: compares the instructions of calls with the accepted counts.
 
 use crate::build::checked;
-use crate::command::run;
+use crate::command::{in_lab, run};
 use crate::packages;
 use crate::step::Stop;
 use crate::tools;
@@ -16,9 +16,9 @@ pub(crate) fn accept() -> Result<(), Stop> {
     count("accept")
 }
 
-/// Runs the bench in the profile of the tests, whose build exists already.
+/// Runs the bench in the profile of the tests, whose dependencies are built already.
 fn count(what: &str) -> Result<(), Stop> {
     packages::ensure(|| if tools::is_there("valgrind", &["--version"]) { vec![] } else { vec!["valgrind"] })?;
     let bench = ["test", "--workspace", "--all-features", "--bench", "instructions", "--", what];
-    run(&mut checked(&bench))
+    run(in_lab(&mut checked(&bench)))
 }

@@ -6,7 +6,8 @@ use crate::command::{output, program, root};
 use crate::step::Stop;
 
 /// Files that name the version of scratchbook, or of Rust, besides `Cargo.toml`, with the text around it.
-const VERSION_IN: [(&str, &str); 2] = [
+const VERSION_IN: [(&str, &str); 3] = [
+    ("lab/Cargo.toml", "\nversion = \""),
     ("deploy/kubernetes/scratchbook.yaml", "image: scratchbook:"),
     ("bindings/python/README.md", "install scratchbook-"),
 ];

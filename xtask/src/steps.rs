@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::build::{self, BuildScope, checked};
 use crate::changed::Changed;
-use crate::command::{cargo, output, program, root, run, run_all};
+use crate::command::{cargo, in_lab, lab, output, program, root, run, run_all};
 use crate::compare::Task;
 use crate::step::{Step, StepFn, Stop};
 use crate::suite::Tests;
@@ -42,6 +42,7 @@ pub(crate) fn test() -> Vec<Step> {
         Step::new("package", "the Python package, tested, and its types checked", package::test).beside_others(),
         Step::new("examples", "each example runs", || examples(&[])),
         Step::new("demo", "the demo runs and finds the values it should", || demo(&[])),
+        Step::new("lab", "measurements and proofs: no warning, and their tests", lab_tests),
         instructions(),
         Step::new("timed-tests", "tests that hold an answer to a time, one after the other", || {
             Tests::build(&BuildScope::All, missing())?.run_timed()
@@ -58,7 +59,7 @@ pub(crate) fn instructions() -> Step {
 
 /// Returns the step that accepts the current counts of instructions.
 pub(crate) fn accept_instructions() -> Step {
-    Step::new("accept", "the counts of instructions are written to benches/instructions/accepted.json", || {
+    Step::new("accept", "the counts of instructions are written to lab/benches/instructions/accepted.json", || {
         instructions::accept()
     })
 }
@@ -196,7 +197,7 @@ pub(crate) fn serve_bench() -> Step {
         packages::ensure(|| tools::wrk().into_iter().collect())?;
         python::install()?;
         run(&mut cargo(&["build", "--profile", "bench", "-p", "scratchbook-cli"]))?;
-        run(&mut cargo(&["bench", "-p", "scratchbook-benches", "--bench", "serve"]))
+        run(&mut lab(&["bench", "-p", "scratchbook-benches", "--bench", "serve"]))
     })
 }
 
@@ -219,12 +220,16 @@ pub(crate) fn bench(arguments: &[&str]) -> Step {
         words.extend(benches.iter().flat_map(|bench| ["--bench", bench]).map(str::to_owned));
     }
     words.extend(arguments.iter().map(|word| (*word).to_owned()));
-    Step::new("bench", "the ratio benches", move || run(&mut cargo(&words)))
+    Step::new("bench", "the ratio benches", move || run(&mut lab(&words)))
 }
 
 fn format() -> Result<(), Stop> {
     tools::component("fmt", "rustfmt")?;
-    run_all([cargo(&["fmt", "--all", "--check"]), cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])])
+    run_all([
+        cargo(&["fmt", "--all", "--check"]),
+        lab(&["fmt", "--check"]),
+        cargo(&["fmt", "--manifest-path", "lab/fuzz/Cargo.toml", "--check"]),
+    ])
 }
 
 fn clippy(scope: &BuildScope) -> Result<(), Stop> {
@@ -281,7 +286,7 @@ fn demo(profile: &[&str]) -> Result<(), Stop> {
 /// are written to it, and an interrupted run continues after the last row.
 fn histories() -> Result<(), Stop> {
     let path = servers::install_clusters()?;
-    build_programs(&[])?;
+    run(&mut lab(&["build", "-p", "scratchbook-histories"]))?;
     let seconds = std::env::var("SCRATCHBOOK_HISTORIES_SECONDS").unwrap_or_else(|_| "60".into());
     let mut command = program(built(&[]).join("histories"));
     command.args(["run", "--seconds", &seconds]).env("PATH", path);
@@ -299,6 +304,15 @@ fn tests(scope: &BuildScope) -> Result<(), Stop> {
 fn tests_beside(scope: &BuildScope) -> Result<StepFn, Stop> {
     let tests = Tests::build(scope, missing())?;
     Ok(Box::new(move || tests.run_together()))
+}
+
+/// Builds all of `lab/` without a warning, and runs its tests.
+fn lab_tests() -> Result<(), Stop> {
+    let scope = ["test", "--workspace", "--all-features", "--no-fail-fast"];
+    run(in_lab(checked(&scope).args(["--all-targets", "--no-run"])))?;
+    let mut tests = checked(&scope);
+    tests.args(["--lib", "--bins", "--tests"]);
+    run(in_lab(&mut without_missing(tests)))
 }
 
 fn long_tests() -> Result<(), Stop> {
@@ -341,18 +355,18 @@ fn fuzz() -> Result<(), Stop> {
     tools::cxx()?;
     let tool = tools::FUZZ.path()?;
     // cargo-fuzz has no option `--locked`, so this fails if the lock file of the fuzz targets is out of date.
-    output(&mut cargo(&["tree", "--quiet", "--manifest-path", "fuzz/Cargo.toml"]))?;
-    let targets = targets_in(&root().join("fuzz/fuzz_targets"))?;
+    output(&mut cargo(&["tree", "--quiet", "--manifest-path", "lab/fuzz/Cargo.toml"]))?;
+    let targets = targets_in(&root().join("lab/fuzz/fuzz_targets"))?;
     let mut commands = Vec::new();
     for target in targets {
-        let folder = |kind: &str| format!("fuzz/{kind}/{target}");
+        let folder = |kind: &str| format!("lab/fuzz/{kind}/{target}");
         fs::create_dir_all(root().join(folder("corpus"))).map_err(|error| Stop::Failed(error.to_string()))?;
         let mut command = program(&tool);
-        command.args(["fuzz", "run", "--sanitizer", "none", &target, &folder("corpus")]);
+        command.args(["fuzz", "run", "--fuzz-dir", "lab/fuzz", "--sanitizer", "none", &target, &folder("corpus")]);
         if root().join(folder("seeds")).is_dir() {
             command.arg(folder("seeds"));
         }
-        command.args(["--", "-dict=fuzz/json.dict", "-verbosity=0", "-print_final_stats=1", "-timeout=10"]);
+        command.args(["--", "-dict=lab/fuzz/json.dict", "-verbosity=0", "-print_final_stats=1", "-timeout=10"]);
         command.arg(format!("-max_total_time={seconds}"));
         commands.push(command);
     }
@@ -377,8 +391,8 @@ mod tests {
 
     #[test]
     fn fuzz_targets_are_found_and_declared() {
-        let manifest = fs::read_to_string(root().join("fuzz/Cargo.toml")).unwrap();
-        for target in targets_in(&root().join("fuzz/fuzz_targets")).unwrap() {
+        let manifest = fs::read_to_string(root().join("lab/fuzz/Cargo.toml")).unwrap();
+        for target in targets_in(&root().join("lab/fuzz/fuzz_targets")).unwrap() {
             assert!(manifest.contains(&format!("name = \"{target}\"")), "{target}");
         }
     }

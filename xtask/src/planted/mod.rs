@@ -93,7 +93,7 @@ fn panic_in(printed: &str) -> Option<(&str, &str)> {
 
 fn tests(copy: &Path, arguments: &[&str]) -> Command {
     let mut command = cargo(&["test", "--quiet", "-p", "scratchbook-interleavings", "--test", PACKAGE]);
-    command.args(arguments).current_dir(copy).env("CARGO_TARGET_DIR", copy.with_file_name("target"));
+    command.args(arguments).current_dir(copy.join("lab")).env("CARGO_TARGET_DIR", copy.with_file_name("target"));
     // The errors leave code that is not used.
     command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("RUSTFLAGS", "--cap-lints=allow");
     command
@@ -107,8 +107,9 @@ fn copy_repository(copy: &Path) -> Result<(), Stop> {
     // A file that was deleted may still be in Git's index.
     for path in house::tracked_files()?.iter().filter(|path| root().join(path).is_file()) {
         let text = read(&root().join(path))?;
-        if path.starts_with(&format!("{PACKAGE}/src/")) {
-            let text = String::from_utf8_lossy(&text).replace("\"../../crates/", &format!("\"../../{PLANTED}/crates/"));
+        if path.starts_with(&format!("lab/{PACKAGE}/src/")) {
+            let text = String::from_utf8_lossy(&text);
+            let text = text.replace("\"../../../crates/", &format!("\"../../../{PLANTED}/crates/"));
             write(&copy.join(path), text.as_bytes())?;
         } else {
             write(&copy.join(path), &text)?;

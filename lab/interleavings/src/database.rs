@@ -1,7 +1,7 @@
 //! The batches of writes to a database server.
 
 #[allow(dead_code)]
-#[path = "../../crates/scratchbook-database/src/batch.rs"]
+#[path = "../../../crates/scratchbook-database/src/batch.rs"]
 mod batch;
 
 mod sync {

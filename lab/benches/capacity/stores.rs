@@ -45,7 +45,7 @@ impl MeasuredStore {
     fn partitioned(runtime: &Runtime) -> Self {
         let measured = Self::postgres(runtime);
         if let Home::Postgres(server) = &measured.home {
-            server.ask(include_str!("../../docs/partitions.sql")).unwrap();
+            server.ask(include_str!("../../../docs/partitions.sql")).unwrap();
         }
         measured
     }

@@ -1,10 +1,10 @@
 //! The log of a run, and its readers.
 
 #[allow(dead_code)]
-#[path = "../../crates/scratchbook-server/src/runs/backlog.rs"]
+#[path = "../../../crates/scratchbook-server/src/runs/backlog.rs"]
 mod backlog;
 #[allow(dead_code)]
-#[path = "../../crates/scratchbook-server/src/runs/log.rs"]
+#[path = "../../../crates/scratchbook-server/src/runs/log.rs"]
 mod log;
 
 mod sync {

@@ -2,7 +2,7 @@
 //!
 //! The program `compare` is the harness. It starts a **runner** for each system and store, and asks the runners for one
 //! measurement after the other, in interleaved rounds. The program `compare-runner` is the runner of scratchbook and of
-//! the machine's limit. The runners of other systems are in `benches/peers`, each with a lock file of its own.
+//! the machine's limit. The runners of other systems are in `lab/peers`, each with a lock file of its own.
 //!
 //! # Layout
 //!

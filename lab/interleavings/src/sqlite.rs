@@ -4,13 +4,13 @@
 //! numbers, with transactions that may fail, replaces the database.
 
 #[allow(dead_code)]
-#[path = "../../crates/scratchbook-sqlite/src/group.rs"]
+#[path = "../../../crates/scratchbook-sqlite/src/group.rs"]
 mod group;
 #[allow(dead_code)]
-#[path = "../../crates/scratchbook-sqlite/src/queue.rs"]
+#[path = "../../../crates/scratchbook-sqlite/src/queue.rs"]
 mod queue;
 #[allow(dead_code)]
-#[path = "../../crates/scratchbook-sqlite/src/write_queue.rs"]
+#[path = "../../../crates/scratchbook-sqlite/src/write_queue.rs"]
 mod write_queue;
 
 mod sync {

@@ -106,7 +106,7 @@ fn check() -> ExitCode {
     eprintln!("\n{}", risen.join("\n"));
     eprintln!(
         "The calls above cost more than before. Find what costs (valgrind --tool=callgrind), or, if it is worth its cost, \
-         say so: run `cargo xtask bench instructions --accept` and commit benches/instructions/accepted.json together \
+         say so: run `cargo xtask bench instructions --accept` and commit lab/benches/instructions/accepted.json together \
          with the change."
     );
     ExitCode::FAILURE

@@ -1,10 +1,10 @@
 //! Notices of commits.
 
 #[allow(dead_code, unreachable_pub)]
-#[path = "../../crates/scratchbook-core/src/session/commit_scope.rs"]
+#[path = "../../../crates/scratchbook-core/src/session/commit_scope.rs"]
 mod commit_scope;
 #[allow(dead_code, unreachable_pub)]
-#[path = "../../crates/scratchbook-core/src/session/notices.rs"]
+#[path = "../../../crates/scratchbook-core/src/session/notices.rs"]
 mod notices;
 
 mod sync {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 
-/// The name of scratchbook's Python package among the systems, as its `peer.json` in `benches/peers` says.
+/// The name of scratchbook's Python package among the systems, as its `peer.json` in `lab/peers` says.
 pub(crate) const FOR_PYTHON: &str = "scratchbook for Python";
 
 /// A system on a store, and how its runner is started.

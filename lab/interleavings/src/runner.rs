@@ -1,7 +1,7 @@
 //! The locks of sessions, which allow one run at a time.
 
 #[allow(dead_code)]
-#[path = "../../crates/scratchbook-agent/src/runner/session_lock.rs"]
+#[path = "../../../crates/scratchbook-agent/src/runner/session_lock.rs"]
 mod session_lock;
 
 mod sync {
