@@ -38,17 +38,28 @@ pub(super) struct AfterCommit<D> {
     announcing: AtomicBool,
     /// Checkpoints are written one at a time, because no call waits for them.
     pub(super) checkpoints: Semaphore,
+    /// The connections that writes may use at a time: all but one, so that reads do not wait while writes of any kind
+    /// wait for locks.
+    writers: Semaphore,
 }
 
 impl<D: Backend> AfterCommit<D> {
-    pub(super) fn new(backend: &Arc<D>) -> Self {
+    pub(super) fn new(backend: &Arc<D>, pool_size: usize) -> Self {
         Self {
             backend: Arc::clone(backend),
             notifier: CommitNotifier::new(),
             unannounced: Mutex::default(),
             announcing: AtomicBool::new(false),
             checkpoints: Semaphore::new(1),
+            writers: Semaphore::new(pool_size.saturating_sub(1).clamp(1, Semaphore::MAX_PERMITS)),
         }
+    }
+
+    /// Runs one attempt of a write when one of the writers' connections is free.
+    pub(super) async fn attempt<T>(&self, write: impl Future<Output = T>) -> T {
+        // Acquiring fails only if the semaphore is closed, and this one is never closed.
+        let _turn = self.writers.acquire().await;
+        write.await
     }
 
     /// Reports a commit. This costs next to nothing if nobody listens.

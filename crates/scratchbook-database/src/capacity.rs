@@ -2,16 +2,16 @@
 //! connection left, a password has changed), calls wait for those that work, instead of failing.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::failure::{CommitFate, Failure};
 use scratchbook_core::error::{Error, ErrorKind};
 
-/// How long a missing connection is not tried again.
-const TRY_AGAIN: Duration = Duration::from_secs(10);
+/// How long a missing connection is not tried again: at first, since most failures pass at once, and at most.
+const TRY_AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
 
 /// The permits of a pool: one for each connection that it may have.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ struct Missing {
     count: usize,
     why: Option<ErrorKind>,
     tried: Option<Instant>,
+    /// How long the next try waits, after the last one.
+    pause: Duration,
 }
 
 impl Capacity {
@@ -62,6 +64,7 @@ impl Capacity {
         missing.tried = Some(Instant::now());
         let first = missing.why.replace(error.kind()).is_none();
         if first {
+            missing.pause = TRY_AGAIN.0;
             tracing::warn!(%error, missing = missing.count, of = self.size, "calls wait for the connections that work");
         }
     }
@@ -70,9 +73,10 @@ impl Capacity {
     /// calls [`regain`](Self::regain) if it could.
     pub fn is_due(&self) -> bool {
         let mut missing = self.missing();
-        let is_due = missing.count > 0 && missing.tried.is_none_or(|tried| tried.elapsed() >= TRY_AGAIN);
+        let is_due = missing.count > 0 && missing.tried.is_none_or(|tried| tried.elapsed() >= missing.pause);
         if is_due {
             missing.tried = Some(Instant::now());
+            missing.pause = (missing.pause * 2).min(TRY_AGAIN.1);
         }
         is_due
     }
@@ -143,5 +147,20 @@ mod tests {
         let all: Vec<_> = [capacity.acquire("db", wait).await, capacity.acquire("db", wait).await].into();
         assert!(all.iter().all(Result::is_ok) && capacity.acquire("db", wait).await.is_ok());
         drop(last);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_missing_connection_is_tried_soon_and_then_more_and_more_rarely() {
+        let capacity = Capacity::new(4);
+        let error = Error::new(ErrorKind::Unavailable, "too many connections");
+        capacity.lose(capacity.acquire("db", Duration::from_secs(1)).await.unwrap(), 0, &error);
+        let mut tries = Vec::new();
+        for tenths in 0..400 {
+            if capacity.is_due() {
+                tries.push(tenths);
+            }
+            tokio::time::advance(Duration::from_millis(100)).await;
+        }
+        assert_eq!(tries, [3, 8, 18, 38, 78, 158, 258, 358]);
     }
 }

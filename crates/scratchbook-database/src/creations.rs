@@ -77,7 +77,7 @@ impl<D> Clone for CreationWriter<D> {
 impl<D: Backend> CreationWriter<D> {
     async fn commit(&self, batch: Vec<CreationJob>, permit: Option<OwnedSemaphorePermit>) {
         let new: Vec<&NewCreation> = batch.iter().map(|job| &job.work.new).collect();
-        let mut made = self.after.backend.create_batch(&new).await.unwrap_or_else(|failure| {
+        let mut made = self.after.attempt(self.after.backend.create_batch(&new)).await.unwrap_or_else(|failure| {
             tracing::debug!(error = %failure.error, "creating the sessions of a batch one by one");
             Vec::new()
         });
@@ -109,8 +109,9 @@ impl<D: Backend> CreationWriter<D> {
     async fn create_alone(&self, mut job: CreationJob) {
         let charge = take(&mut job.work.held).kept_if(|made| *made);
         let QueuedCreation { new: NewCreation { session, token }, pass, .. } = &job.work;
-        let create =
-            retry(self.retry_timeout, Idempotency::Idempotent, || self.after.backend.create_session(session, token));
+        let create = retry(self.retry_timeout, Idempotency::Idempotent, || {
+            self.after.attempt(self.after.backend.create_session(session, token))
+        });
         let made = self.after.write(CommitScope::session(&session.key), pass, charge, create).await;
         job.answer(made.map(CreationOutcome::new).map_err(|failure| failure.error));
     }

@@ -58,8 +58,7 @@ pub(super) fn start<D: Backend>(after: &Arc<AfterCommit<D>>, options: &DatabaseO
         after: Arc::clone(after),
         retry_timeout: options.retry_timeout,
         aside: Mutex::default(),
-        waiters: Semaphore::new(WAITERS.min(options.pool_size.saturating_sub(1)).max(1)),
-        connections: Semaphore::new(options.pool_size.saturating_sub(1).clamp(1, Semaphore::MAX_PERMITS)),
+        waiters: Semaphore::new(WAITERS.min(options.pool_size / 2).max(1)),
         is_down: AtomicBool::new(false),
     });
     let commit = move |batch| Arc::clone(&writer).commit(batch);
@@ -74,9 +73,6 @@ struct AppendWriter<D> {
     /// being written are not included.
     aside: Mutex<HashMap<SessionKey, Vec<AppendJob>>>,
     waiters: Semaphore,
-    /// The connections that appends may use at a time: all but one, so that reads do not wait while appends wait for
-    /// locks.
-    connections: Semaphore,
     /// Whether the database could not be reached for the whole retry timeout.
     is_down: AtomicBool,
 }
@@ -204,8 +200,7 @@ impl<D: Backend> AppendWriter<D> {
             tries += 1;
             let last = tries == TRIES_TOGETHER && appends.len() > 1;
             async move {
-                let _turn = self.connections.acquire().await;
-                let written = self.after.backend.append(appends).await;
+                let written = self.after.attempt(self.after.backend.append(appends)).await;
                 written.map_err(|failure| match failure.fate {
                     CommitFate::RolledBack if last => Failure::new(CommitFate::NeverApplied, failure.error),
                     _ => failure,

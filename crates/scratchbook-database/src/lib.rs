@@ -184,7 +184,7 @@ impl<D: Backend> DatabaseSessionService<D> {
     async fn start(uri: DatabaseUri, options: DatabaseOptions) -> Result<Self> {
         let options = options.bounded();
         let backend = Arc::new(D::open(uri, &options).await?);
-        let after = Arc::new(AfterCommit::new(&backend));
+        let after = Arc::new(AfterCommit::new(&backend, options.pool_size));
         let (appends, creations) = (events::start(&after, &options), creations::start(&after, &options));
         let listeners = Listeners::new(&after);
         let (resolve_permits, quotas) = (ResolvePermits::new(&options), Quotas::new(&options.limits));
@@ -220,7 +220,13 @@ impl<D: Backend> DatabaseSessionService<D> {
         args: A,
         attempt: impl for<'a> Fn(&'a D, &'a A) -> BoxFuture<'a, Attempt<T>> + Send + Sync + 'static,
     ) -> Result<T> {
-        self.write_charged(scope, idempotency, Charge::none(), args, attempt).await
+        let after = Arc::clone(&self.after);
+        self.write_charged(scope, idempotency, Charge::none(), args, move |backend, args| {
+            let after = Arc::clone(&after);
+            let attempt = attempt(backend, args);
+            Box::pin(async move { after.attempt(attempt).await })
+        })
+        .await
     }
 
     /// Like [`write`](Self::write), for a write that has reserved part of a quota.

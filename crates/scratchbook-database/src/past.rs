@@ -122,7 +122,7 @@ impl Past {
         let due = if is_long { std::mem::take(&mut self.due) } else { Vec::new() };
         let named = |(seq, text)| Checkpoint { incarnation: self.incarnation.clone(), seq, text };
         let due = due.into_iter().map(named).collect();
-        Ok((StateMap::new(folded.into_scope(), self.user, self.app), due))
+        Ok((StateMap::new(folded.into_scope()?, self.user, self.app), due))
     }
 }
 

@@ -97,9 +97,13 @@ impl<D: Backend> DatabaseSessionService<D> {
         attempt: impl for<'a> Fn(&'a D, &'a A) -> BoxFuture<'a, Attempt<T>> + Send + Sync + 'static,
     ) -> Result<T> {
         let permits = self.resolve_permits.clone();
+        let after = Arc::clone(&self.after);
         // Each attempt takes a new permit, so that a write does not hold a permit while it pauses between two attempts.
         self.write_charged(scope, idempotency, charge, args, move |backend, args| {
-            Box::pin(permits.clone().take(attempt(backend, args)))
+            let permits = permits.clone();
+            let after = Arc::clone(&after);
+            let attempt = attempt(backend, args);
+            Box::pin(async move { permits.take(after.attempt(attempt)).await })
         })
         .await
     }

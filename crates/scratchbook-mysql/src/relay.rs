@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -53,7 +54,16 @@ impl Relay {
         let failed = Arc::clone(&failure);
         let tls = TlsConnector::from(Arc::new(tls));
         let accepting = tokio::spawn(async move {
-            while let Ok((mut client, _)) = listener.accept().await {
+            loop {
+                let mut client = match listener.accept().await {
+                    Ok((client, _)) => client,
+                    // Such as a lack of file descriptors, which passes.
+                    Err(error) => {
+                        tracing::warn!(%error, "a connection to the relay of the database cannot be accepted");
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                        continue;
+                    }
+                };
                 let (host, name, tls, failed) = (host.clone(), name.clone(), tls.clone(), Arc::clone(&failed));
                 tokio::spawn(async move {
                     let done = carry(&mut client, (&host, port), name, &tls).await;

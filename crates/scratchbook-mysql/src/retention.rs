@@ -64,7 +64,7 @@ impl Retention for MySql {
         let positions = [Value::from(head.user_position), Value::from(head.app_position)];
         lease.renew();
         let mut past = self.past_from(&mut lease, key, end, head, PastScopes::Own).await?;
-        let state = json::to_text(&past.fold(key, end)?.into_state(), "the state")?;
+        let state = json::to_text(&past.fold(key, end)?.into_state()?, "the state")?;
         self.check_size(state.len() + 4096)?;
         // The feed position 0 keeps this row out of feeds, which do not report the creation of a session without state.
         let beginning = self.sql(

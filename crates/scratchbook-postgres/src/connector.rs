@@ -226,7 +226,9 @@ pub(super) fn refuses_settings(error: &tokio_postgres::Error) -> bool {
     error.as_db_error().is_some_and(|error| {
         let message = error.message().to_ascii_lowercase();
         let words = ["startup parameter", "configuration parameter", "command-line", "options"];
-        error.code().code().starts_with("0A") || words.iter().any(|words| message.contains(words))
+        let code = error.code().code();
+        // Class 28 refuses the user, whose name may have one of these words.
+        code.starts_with("0A") || !code.starts_with("28") && words.iter().any(|words| message.contains(words))
     })
 }
 

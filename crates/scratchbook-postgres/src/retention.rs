@@ -53,7 +53,8 @@ impl Retention for Postgres {
             return Ok(0);
         }
         let state = self.read_past_on(&lease, key, until, PastScopes::Own).await?.fold(key, until)?;
-        let (state, seq) = (json::to_text(&state.into_state(), "the state")?, i64::try_from(until).unwrap_or(i64::MAX));
+        let (state, seq) =
+            (json::to_text(&state.into_state()?, "the state")?, i64::try_from(until).unwrap_or(i64::MAX));
         let begins = if state == "{}" { 0 } else { sql_limit(state.len()) };
         lease.query(&statements.take_off, &[&app, &user, &session, &seq, &begins]).await?;
         lease.query(&statements.set_base, &[&app, &user, &session, &seq, &state]).await?;

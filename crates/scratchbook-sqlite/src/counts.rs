@@ -12,7 +12,7 @@ const SCOPES: usize = 1_024;
 
 /// An upper bound on the number of keys, for some scopes.
 ///
-/// A bound is not exact, because removed keys are not subtracted from it. If a write would exceed a bound, the keys
+/// A bound is not exact, because other writers may have removed keys. If a write would exceed a bound, the keys
 /// are counted. Every commit moves the feed's position, so a position that moved unexpectedly means that another
 /// process may have added keys.
 #[derive(Debug, Default)]

@@ -78,7 +78,7 @@ pub(super) fn prune_events(tx: &Tx<'_>, key: &SessionKey, before: u64, limit: us
         return Ok(0);
     }
     let position = stored.position_at(tx.connection(), until)?;
-    let state = stored.folded(tx.connection(), until)?.into_state();
+    let state = stored.folded(tx.connection(), until)?.into_state()?;
     let state = json::to_text(&state, "the state")?;
     let (app, user, session, seq) = (key.app_name(), key.user_id(), key.session_id(), sql_number(until));
     usage::take_off(tx, key, seq, &state)?;

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::error::Result;
 use crate::json::{self, bytes_of};
 use crate::plan::sql::rows;
-use crate::session::{FoldRoom, InitialState, SessionKey};
+use crate::session::{FoldRoom, InitialState, SessionKey, StateBytes};
 use crate::state::{OwnKeys, ScopeMap, StateDelta, apply_own, own_keys};
 
 /// The number of events after which a checkpoint of a session's fold may be stored, so that reading an earlier state
@@ -60,7 +60,7 @@ impl Folded {
     ///
     /// # Errors
     ///
-    /// `PayloadTooLarge` if the state becomes too large to be read whole; `DataCorrupted` for text that is no event.
+    /// `PayloadTooLarge` if the state becomes half as large again as one that is read whole; `DataCorrupted` for text that is no event.
     pub fn apply(&mut self, seq: u64, text: &str, key: &SessionKey) -> Result<()> {
         let event: WrittenActions = rows::json(text, || format!("the event {seq} of {key}"))?;
         apply_own(&mut self.keys, seq, &event.actions.state_delta);
@@ -71,7 +71,7 @@ impl Folded {
 
     fn take(&mut self, bytes: usize) -> Result<()> {
         let keys = &self.keys;
-        self.room.take(bytes as u64, || keys.iter().map(|(name, (_, value))| name.len() as u64 + bytes_of(value)).sum())
+        self.room.take(bytes as u64, || size(keys))
     }
 
     /// Returns the text of a checkpoint at this event; `None` if none is due, or if it would be larger than the events
@@ -81,7 +81,8 @@ impl Folded {
             return Ok(None);
         }
         let text = json::to_text(&self.keys, "the state")?;
-        if text.len() > self.bytes {
+        // A checkpoint that is larger than a state may be would not be read.
+        if text.len() > self.bytes || text.len() as u64 > StateBytes::MAX {
             return Ok(None);
         }
         self.bytes = 0;
@@ -89,11 +90,24 @@ impl Folded {
     }
 
     /// Returns the keys and values without their writers, as a new initial state.
-    pub fn into_state(self) -> Map<String, Value> {
-        self.keys.into_iter().map(|(name, (_, value))| (name, value)).collect()
+    ///
+    /// # Errors
+    ///
+    /// `PayloadTooLarge` if the state is too large to be read whole.
+    pub fn into_state(mut self) -> Result<Map<String, Value>> {
+        self.room.finish(|| size(&self.keys))?;
+        Ok(self.keys.into_iter().map(|(name, (_, value))| (name, value)).collect())
     }
 
-    pub fn into_scope(self) -> ScopeMap {
-        self.keys.into_iter().map(|(name, (_, value))| (Arc::from(name), Arc::new(value))).collect()
+    /// # Errors
+    ///
+    /// `PayloadTooLarge` if the state is too large to be read whole.
+    pub fn into_scope(mut self) -> Result<ScopeMap> {
+        self.room.finish(|| size(&self.keys))?;
+        Ok(self.keys.into_iter().map(|(name, (_, value))| (Arc::from(name), Arc::new(value))).collect())
     }
+}
+
+fn size(keys: &OwnKeys) -> u64 {
+    keys.iter().map(|(name, (_, value))| name.len() as u64 + bytes_of(value)).sum()
 }

@@ -81,7 +81,7 @@ impl StateBytes {
     }
 }
 
-/// Keeps a fold of many changes within [`StateBytes::MAX`].
+/// Bounds the memory of a fold of many changes. On the way a fold may be larger than its result may be.
 #[doc(hidden)]
 #[derive(Debug, Default, PartialEq)]
 pub struct FoldRoom {
@@ -89,17 +89,34 @@ pub struct FoldRoom {
     bytes: u64,
 }
 
+/// The fold is measured when it may have this size.
+const MEASURED_FROM: u64 = 2 * StateBytes::MAX;
+
+/// The largest fold that goes on. It is well below [`MEASURED_FROM`]: otherwise a fold near the limit would be measured
+/// again after every small change.
+const FOLDED_AT_MOST: u64 = StateBytes::MAX / 2 * 3;
+
 impl FoldRoom {
     /// Counts what was folded in. The fold itself is measured only if it may be too large, because most changes replace
     /// earlier ones.
     #[doc(hidden)]
     pub fn take(&mut self, bytes: u64, measure: impl FnOnce() -> u64) -> Result<()> {
         self.bytes = self.bytes.saturating_add(bytes);
-        if self.bytes <= StateBytes::MAX {
+        self.check(MEASURED_FROM, FOLDED_AT_MOST, measure)
+    }
+
+    /// Checks the size of the result.
+    #[doc(hidden)]
+    pub fn finish(&mut self, measure: impl FnOnce() -> u64) -> Result<()> {
+        self.check(StateBytes::MAX, StateBytes::MAX, measure)
+    }
+
+    fn check(&mut self, measured_from: u64, at_most: u64, measure: impl FnOnce() -> u64) -> Result<()> {
+        if self.bytes <= measured_from {
             return Ok(());
         }
         self.bytes = measure();
-        if self.bytes <= StateBytes::MAX {
+        if self.bytes <= at_most {
             return Ok(());
         }
         let bytes = self.bytes;
@@ -128,9 +145,32 @@ mod tests {
     #[test]
     fn a_fold_is_measured_only_when_it_may_be_too_large() {
         let mut room = FoldRoom::default();
-        room.take(StateBytes::MAX, || unreachable!()).unwrap();
+        room.take(MEASURED_FROM, || unreachable!()).unwrap();
         room.take(1, || 10).unwrap();
-        room.take(StateBytes::MAX - 10, || unreachable!()).unwrap();
-        assert!(room.take(1, || StateBytes::MAX + 1).is_err());
+        room.take(MEASURED_FROM - 10, || unreachable!()).unwrap();
+        assert!(room.take(1, || FOLDED_AT_MOST + 1).is_err());
+    }
+
+    #[test]
+    fn a_fold_near_its_limit_is_not_measured_after_every_change() {
+        let mut room = FoldRoom::default();
+        let mut measured = 0;
+        for _ in 0..100_000 {
+            let measure = || {
+                measured += 1;
+                FOLDED_AT_MOST
+            };
+            room.take(300, measure).unwrap();
+        }
+        assert!(measured <= 2, "{measured} times");
+    }
+
+    #[test]
+    fn a_fold_that_was_too_large_on_the_way_is_judged_by_its_result() {
+        let mut room = FoldRoom::default();
+        room.take(StateBytes::MAX + 1, || unreachable!()).unwrap();
+        room.finish(|| 10).unwrap();
+        room.take(StateBytes::MAX, || unreachable!()).unwrap();
+        assert!(room.finish(|| StateBytes::MAX + 1).is_err());
     }
 }

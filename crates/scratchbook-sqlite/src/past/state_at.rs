@@ -32,7 +32,7 @@ pub(crate) fn state_at(
     if fold.count <= 2 * CHECKPOINT_EVENTS {
         fold.missing.clear();
     }
-    Ok((StateMap::new(fold.folded.into_scope(), user, app), fold.missing))
+    Ok((StateMap::new(fold.folded.into_scope()?, user, app), fold.missing))
 }
 
 /// Returns the position of an event's commit in the logs of the user's and the app's state.
