@@ -75,7 +75,7 @@ impl ModelCall {
 
     /// Returns a provider's message without secrets. A long message is truncated.
     pub(super) fn quoted(&self, said: &str) -> String {
-        let said = self.secrets.hidden_in(said);
+        let said = self.secrets.hidden_in(said.trim(), LONGEST_MESSAGE * 4 + 4);
         let said = said.trim();
         match said.char_indices().nth(LONGEST_MESSAGE) {
             Some((end, _)) => format!("{}...", &said[..end]),

@@ -26,22 +26,32 @@ impl Secrets {
         Self(all.into())
     }
 
-    /// Returns the text with secrets replaced, since a provider may repeat them.
-    pub(super) fn hidden_in(&self, text: &str) -> String {
-        let mut text = text.to_owned();
+    /// Returns a text with secrets replaced, since a provider may repeat them: at least its first `most` bytes, or as
+    /// many as there are.
+    pub(super) fn hidden_in(&self, whole: &str, most: usize) -> String {
+        // Only what is shown is searched. The cut may leave half of a secret at the end, where it is cut off.
+        let longest = self.0.first().map_or(0, |(secret, _)| secret.len());
+        let mut text = whole[..whole.floor_char_boundary(most.saturating_add(longest))].to_owned();
+        let is_cut = text.len() < whole.len();
         for (secret, shown) in self.0.iter() {
             if secret.len() >= SHORTEST {
                 text = text.replace(secret, shown);
                 continue;
             }
-            let mut rest = std::mem::take(&mut text);
-            while let Some((before, after)) = rest.split_once(secret) {
-                text += before;
-                let is_in_word = text.ends_with(char::is_alphanumeric) || after.starts_with(char::is_alphanumeric);
-                text += if is_in_word { secret } else { shown };
-                rest = after.to_owned();
+            let mut hidden = String::with_capacity(text.len());
+            let mut copied = 0;
+            for (start, _) in text.match_indices(secret.as_str()) {
+                hidden += &text[copied..start];
+                copied = start + secret.len();
+                let after = &text[copied..];
+                let is_in_word = hidden.ends_with(char::is_alphanumeric) || after.starts_with(char::is_alphanumeric);
+                hidden += if is_in_word { secret } else { shown };
             }
-            text += &rest;
+            hidden += &text[copied..];
+            text = hidden;
+        }
+        if is_cut {
+            text.truncate(text.floor_char_boundary(text.len().saturating_sub(longest)));
         }
         text
     }
@@ -72,9 +82,30 @@ mod tests {
         let provider = ProviderModel::parse("openai::m").unwrap().provider;
         let hidden = |key: &str, text: &str| {
             let key = ApiKey::find(provider, Some(key.to_owned())).unwrap();
-            Secrets::new(key.as_ref(), std::iter::empty()).hidden_in(text)
+            Secrets::new(key.as_ref(), std::iter::empty()).hidden_in(text, text.len())
         };
         assert_eq!(hidden("x", "an extra x: xx, exactly \"x\" in x"), "an extra [key]: xx, exactly \"[key]\" in [key]");
         assert_eq!(hidden("long-secret", "a_long-secret_b"), "a_[key]_b");
+    }
+
+    #[test]
+    fn hiding_takes_linear_time_and_leaves_no_half_of_a_secret_at_the_cut() {
+        let provider = ProviderModel::parse("openai::m").unwrap().provider;
+        let secrets = |key: &str| {
+            let key = ApiKey::find(provider, Some(key.to_owned())).unwrap();
+            Secrets::new(key.as_ref(), std::iter::empty())
+        };
+        let text = "x ".repeat(1 << 20);
+        let begun = std::time::Instant::now();
+        assert_eq!(secrets("x").hidden_in(&text, text.len()), "[key] ".repeat(1 << 20));
+        assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+        let text = "long-secret,".repeat(100);
+        for most in 0..100 {
+            let hidden = secrets("long-secret").hidden_in(&text, most);
+            assert!(!hidden.replace("[key]", "").contains('l'), "{most}: {hidden}");
+        }
+        let plain = "ä".repeat(2000);
+        assert!(plain.starts_with(&secrets("long-secret").hidden_in(&plain, 1001)));
+        assert!(secrets("long-secret").hidden_in(&plain, 1001).len() >= 1000);
     }
 }

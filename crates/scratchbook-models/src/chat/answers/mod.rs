@@ -228,10 +228,15 @@ impl CollectedAnswer {
             return response;
         }
         let finish = if self.refusal.is_empty() { self.finish.unwrap_or(Finish::Stop) } else { Finish::Safety };
-        // Thoughts go back with the calls that they led to.
+        // Every thought goes back with the calls that it led to.
         let has_calls = self.blocks.iter().any(|block| matches!(block, Block::Call(_)));
-        let field = self.thought_field.filter(|_| has_calls);
-        self.data.extend(field.map(|field| (THOUGHT_FIELD.to_owned(), field.into())));
+        if let Some(field) = self.thought_field.filter(|_| has_calls) {
+            for block in &mut self.blocks {
+                if let Block::Thought { data, .. } = block {
+                    data.insert(THOUGHT_FIELD.to_owned(), field.into());
+                }
+            }
+        }
         if !self.data.is_empty() {
             let thought = self.blocks.iter_mut().find_map(|block| match block {
                 Block::Thought { data, .. } => Some(data),
@@ -320,4 +325,29 @@ fn parts(blocks: Vec<Block>, finish: Finish, origin: &str) -> (Vec<Part>, Vec<St
         parts.push(part);
     }
     (parts, malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::opaque::attached;
+
+    #[test]
+    fn every_thought_before_a_call_has_the_field_in_which_it_goes_back() {
+        for thoughts in [Thoughts::Shown, Thoughts::Hidden] {
+            let mut answer = CollectedAnswer::default();
+            answer.thought_of("reasoning_content", "first");
+            answer.text("Let me see.");
+            answer.thought_of("reasoning_content", "second");
+            answer.start_call(PartialCall { name: "f".to_owned(), ..PartialCall::default() });
+            let parts = answer.into_response(None, thoughts, "openai::m").content.unwrap().parts.unwrap();
+            let fields: Vec<_> = parts
+                .iter()
+                .filter(|part| part.thought == Some(true))
+                .map(|part| (part.text.clone().unwrap(), attached(part, "openai::m").unwrap()[THOUGHT_FIELD].clone()))
+                .collect();
+            let field = Value::from("reasoning_content");
+            assert_eq!(fields, [("first".to_owned(), field.clone()), ("second".to_owned(), field)]);
+        }
+    }
 }
