@@ -318,25 +318,12 @@ impl PyStore {
     }
 
     /// Verifies a session; `None` if there is none.
-    #[pyo3(signature = (address, against=None))]
-    fn verify(&self, py: Python<'_>, address: AddressTuple, against: Option<String>) -> PyResult<Call> {
+    fn verify(&self, py: Python<'_>, address: AddressTuple) -> PyResult<Call> {
         self.session_call(py, address, |store, key| async move {
-            let verified = match against {
-                Some(noted) => store.sessions.verify_session_against(&key, &noted.parse()?).await?,
-                None => store.sessions.verify_session(&key).await?,
-            };
-            let Some(verified) = verified else {
+            let Some(verified) = store.sessions.verify_session(&key).await? else {
                 return Ok(CallAnswer::Nothing);
             };
-            let mut shown = serde_json::json!({"events": verified.events, "keys": verified.keys});
-            if let Some(hash) = verified.running_hash {
-                shown["runningHash"] = hash.to_string().into();
-                shown["unhashedEvents"] = verified.unhashed.into();
-            }
-            if let Some(seq) = verified.noted {
-                shown["notedEvent"] = seq.into();
-            }
-            CallAnswer::json(&shown)
+            CallAnswer::json(&serde_json::json!({"events": verified.events, "keys": verified.keys}))
         })
     }
 

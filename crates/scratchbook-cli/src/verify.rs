@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use futures_util::{TryStreamExt, future};
-use scratchbook::session::{RunningHash, StateOwner, Verified};
+use scratchbook::session::{StateOwner, Verified};
 use scratchbook::{Error, ErrorKind, SessionKey, SessionServiceExt};
 use serde_json::{Value, json};
 
@@ -20,15 +20,10 @@ const AT_ONCE: usize = 8;
 
 pub(crate) async fn verify(database: &OpenDatabase, args: VerifyArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let selection = Selection::of(&args.address, database).await?;
-    let is_one = matches!(selection, Selection::Session(_));
-    if args.against.is_some() && !is_one {
-        let message = "--against is about one session: name it with --session APP/USER/SESSION, or use --last";
-        return Err(Error::invalid(message).into());
-    }
     let progress = Progress::counting("verifying", out.format());
-    let mut report = VerifyReport { shows_hashes: is_one || args.hashes, ..VerifyReport::default() };
+    let mut report = VerifyReport::default();
     let answers = walk(database, &selection, Depth::Sessions)
-        .map_ok(|entry| check(database, entry, args.against.as_ref()))
+        .map_ok(|entry| check(database, entry))
         .try_buffer_unordered(AT_ONCE);
     answers.try_for_each(|answer| future::ready(report.take(answer, &progress, out))).await?;
     progress.finish();
@@ -52,36 +47,26 @@ enum Verifiable {
 }
 
 /// Verifies one entry. An error that concerns more than the entry, such as an unreachable server, ends the command.
-async fn check(
-    database: &OpenDatabase,
-    entry: WalkEntry,
-    against: Option<&RunningHash>,
-) -> Result<VerifyOutcome, CommandFailure> {
+async fn check(database: &OpenDatabase, entry: WalkEntry) -> Result<VerifyOutcome, CommandFailure> {
     let (of, outcome) = match entry {
         WalkEntry::Owner(owner) => {
             let outcome = database.sessions.verify_state(&owner).await;
             (Verifiable::Owner(owner), outcome.map(Some))
         }
-        WalkEntry::Session(session) => of_session(database, session.key().clone(), against).await,
-        WalkEntry::Named(key) => of_session(database, key, against).await,
+        WalkEntry::Session(session) => {
+            let outcome = database.sessions.verify_session(session.key()).await;
+            (Verifiable::Session(session.key().clone()), outcome)
+        }
+        WalkEntry::Named(key) => {
+            let outcome = database.sessions.verify_session(&key).await;
+            (Verifiable::Session(key), outcome)
+        }
         WalkEntry::Unlisted(user, error) => (Verifiable::Rest(user), Err(error)),
     };
     match outcome {
         Err(error) if !matches!(error.kind(), ErrorKind::DataCorrupted | ErrorKind::Conflict) => Err(error.into()),
         outcome => Ok(VerifyOutcome { of, outcome }),
     }
-}
-
-async fn of_session(
-    database: &OpenDatabase,
-    key: SessionKey,
-    against: Option<&RunningHash>,
-) -> (Verifiable, Result<Option<Verified>, Error>) {
-    let outcome = match against {
-        Some(noted) => database.sessions.verify_session_against(&key, noted).await,
-        None => database.sessions.verify_session(&key).await,
-    };
-    (Verifiable::Session(key), outcome)
 }
 
 #[derive(Debug, Default)]
@@ -92,10 +77,6 @@ struct VerifyReport {
     events: u64,
     /// Changes in the state logs of users and apps.
     changes: u64,
-    /// Events of sessions that the running hashes do not cover yet.
-    unhashed: u64,
-    shows_hashes: bool,
-    hashes: Vec<Value>,
     differences: Vec<Value>,
     undecided: Vec<Value>,
     /// The errors reported so far. An unreadable row of an app's state gives the same error for each session, which is
@@ -109,11 +90,7 @@ impl VerifyReport {
         let events = match outcome {
             // The session was deleted since it was listed.
             Ok(None) => return Ok(()),
-            Ok(Some(verified)) => {
-                self.unhashed += verified.unhashed;
-                self.show_hash(&of, &verified, progress, out)?;
-                verified.events
-            }
+            Ok(Some(verified)) => verified.events,
             Err(error) => {
                 self.report(&of, &error, progress, out)?;
                 0
@@ -128,32 +105,6 @@ impl VerifyReport {
             Verifiable::Rest(_) => {}
         }
         progress.show(self.counts());
-        Ok(())
-    }
-
-    fn show_hash(
-        &mut self,
-        of: &Verifiable,
-        verified: &Verified,
-        progress: &Progress,
-        out: &mut Output,
-    ) -> Result<(), CommandFailure> {
-        let (Verifiable::Session(key), Some(hash), true) = (of, verified.running_hash, self.shows_hashes) else {
-            return Ok(());
-        };
-        if out.format() == Format::Text {
-            progress.aside(|| out.line(format_args!("{hash}  {}", visible(&key.to_string()))))?;
-            if let Some(seq) = verified.noted {
-                progress.aside(|| out.line(format_args!("the log begins with the noted one, up to event {seq}")))?;
-            }
-            return Ok(());
-        }
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-        let mut shown = json!({"appName": app, "userId": user, "sessionId": session, "runningHash": hash});
-        if let (Some(seq), Some(shown)) = (verified.noted, shown.as_object_mut()) {
-            shown.insert("notedEvent".to_owned(), seq.into());
-        }
-        self.hashes.push(shown);
         Ok(())
     }
 
@@ -216,25 +167,16 @@ impl VerifyReport {
     }
 
     fn print(self, out: &mut Output) -> Result<(), CommandFailure> {
-        let Self { apps, users, sessions, events, changes, unhashed, hashes, differences, undecided, .. } = &self;
+        let Self { apps, users, sessions, events, changes, differences, undecided, .. } = &self;
         let (wrong, open) = (differences.len(), undecided.len());
         if out.format() == Format::Json {
-            let mut report = json!({
+            out.json(&json!({
                 "verified": {"apps": apps, "users": users, "sessions": sessions, "events": events, "changes": changes},
-                "unhashedEvents": unhashed,
                 "differences": differences,
                 "undecided": undecided,
-            });
-            if let (true, Some(report)) = (self.shows_hashes, report.as_object_mut()) {
-                report.insert("runningHashes".to_owned(), hashes.clone().into());
-            }
-            out.json(&report)?;
+            }))?;
         } else {
             out.line(self.summary())?;
-            if *unhashed > 0 {
-                let events = plural(*unhashed, "event");
-                out.line(format_args!("{events} without a running hash yet; 'scratchbook migrate' computes it"))?;
-            }
             if wrong + open == 0 {
                 out.line(styled(GOOD, "no differences: the stored state matches the events and logs"))?;
             }

@@ -10,8 +10,7 @@ use scratchbook_core::error::{ErrorKind, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::session::{
     AppendOptions, Capability, ChangeQuery, CheckedWrite, CreateSessionConfig, Expiry, FeedStart, ForkConfig,
-    GetSessionConfig, ListSessionsConfig, ListStateConfig, Prune, RunningHash, SessionServiceExt, SessionUpdate,
-    StateCheck,
+    GetSessionConfig, ListSessionsConfig, ListStateConfig, Prune, SessionUpdate, StateCheck,
 };
 use scratchbook_core::state::{Scope, StateDelta};
 use scratchbook_core::store::Store;
@@ -91,11 +90,7 @@ async fn is_refused(store: &Store, capability: Capability) {
                 "an end in the past",
             );
         }
-        Capability::RunningHash => {
-            refused(sessions.list_event_hashes(key, 0, 10).await);
-            refused(sessions.hash_events(10).await);
-            refused(sessions.verify_session_against(key, &RunningHash::new([0; 32])).await);
-        }
+        Capability::EventHashes => refused(sessions.list_event_hashes(key, 0, 10).await),
         Capability::Owners => {
             refused(sessions.list_owners(None, 10).await);
             refused(sessions.delete_user(&test.app, "alice").await);

@@ -81,7 +81,7 @@ const NEEDS: &[(Capability, &[Promises])] = &[
             ("watches", &[]),
         ],
     ),
-    (RunningHash, &[("hashes", &[])]),
+    (EventHashes, &[("hashes", &[])]),
     (Removals, &[("removals", &[])]),
     (
         Retention,
@@ -104,7 +104,7 @@ const NEEDS: &[(Capability, &[Promises])] = &[
                 ],
             ),
             ("sizes", &["what_is_pruned_is_not_stored_any_more"]),
-            ("hashes", &["pruning_keeps_the_running_hash"]),
+            ("hashes", &["pruning_leaves_the_hashes_of_the_rest"]),
             ("watches", &["a_watch_that_lags_behind_a_prune_ends_no_other"]),
         ],
     ),
@@ -129,7 +129,7 @@ const NEEDS: &[(Capability, &[Promises])] = &[
     (
         WholeCreation,
         &[
-            ("hashes", &["every_event_continues_the_running_hash"]),
+            ("hashes", &["every_event_is_listed_with_the_hash_of_its_stored_text"]),
             ("scopes", &["temp_keys_leave_no_trace"]),
             (
                 "create",

@@ -287,13 +287,10 @@ macro_rules! for_each_promise {
                 a_feed_of_many_writers_is_followed_to_an_exact_copy
             }
             hashes {
-                every_event_continues_the_running_hash
-                a_retry_leaves_the_running_hash
-                the_running_hash_depends_on_the_address
-                a_log_is_compared_with_a_noted_hash
-                a_session_made_anew_is_not_the_noted_one
-                a_fork_continues_the_running_hash
-                pruning_keeps_the_running_hash
+                every_event_is_listed_with_the_hash_of_its_stored_text
+                a_retry_leaves_the_hashes
+                a_fork_keeps_the_hashes_of_its_events
+                pruning_leaves_the_hashes_of_the_rest
             }
             proof {
                 what_is_shown_verifies

@@ -179,37 +179,11 @@ pub trait History {
     async fn blame(&self, key: &SessionKey) -> Attempt<Option<BTreeMap<String, KeyWriter>>>;
 }
 
-/// How many sessions without a running hash are looked up at once.
-const UNHASHED_AT_ONCE: usize = 64;
-
-/// The running hashes of events.
+/// The hashes of events.
 #[async_trait]
 pub trait Hashes: Sync {
-    /// Reads the hashes of at most `limit` of a session's events after a number, and what the session's rows contain
-    /// about its running hash.
+    /// Reads the hashes of at most `limit` of a session's events after a number.
     async fn event_hashes(&self, key: &SessionKey, after: u64, limit: usize) -> Attempt<Option<EventHashes>>;
-
-    /// Finds at most `limit` sessions with events that have no running hash.
-    async fn unhashed(&self, limit: usize) -> Attempt<Vec<SessionKey>>;
-
-    /// Computes the running hash of a session's next events, at most `limit` of them, in one commit. If events are
-    /// missing, the hash skips the gap, and verification reports the gap. Returns the number of events, or 1 if only
-    /// the session's row was behind.
-    async fn fill_hashes(&self, key: &SessionKey, limit: usize) -> Attempt<u64>;
-
-    /// Computes the running hash of at most `limit` events that have none, with one commit per session. Returns the
-    /// number of these events; 0 if there are no more.
-    async fn hash_events(&self, limit: usize) -> Attempt<u64> {
-        let mut filled = 0;
-        for key in self.unhashed(UNHASHED_AT_ONCE).await? {
-            let left = limit.saturating_sub(usize::try_from(filled).unwrap_or(usize::MAX));
-            if left == 0 {
-                break;
-            }
-            filled += self.fill_hashes(&key, left).await?;
-        }
-        Ok(filled)
-    }
 }
 
 /// Forking sessions.

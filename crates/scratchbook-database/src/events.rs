@@ -88,13 +88,7 @@ impl<D: Backend> AppendWriter<D> {
                     tokio::spawn(async move { writer.commit_one_by_one(batch).await });
                 }
                 Err(failure) if failure.fate == CommitFate::LockTimeout => self.set_aside(batch),
-                _ => {
-                    let left = self.answer(batch, written);
-                    if !left.is_empty() {
-                        let writer = Arc::clone(&self);
-                        tokio::spawn(async move { writer.commit_one_by_one(left).await });
-                    }
-                }
+                _ => self.answer(batch, written),
             }
         }
     }
@@ -111,7 +105,7 @@ impl<D: Backend> AppendWriter<D> {
             let written = self.write(&job, Idempotency::IdempotentUnlessLocked).await;
             match &written {
                 Err(failure) if failure.fate == CommitFate::LockTimeout => self.set_aside(job),
-                _ => drop(self.answer(job, written)),
+                _ => self.answer(job, written),
             }
         }
     }
@@ -141,11 +135,14 @@ impl<D: Backend> AppendWriter<D> {
             for batch in distinct(waiting) {
                 let written = self.write(&batch, Idempotency::Idempotent).await;
                 let is_refused = written.as_ref().is_err_and(|failure| failure.fate == CommitFate::NeverApplied);
-                let left = if batch.len() > 1 && is_refused { batch } else { self.answer(batch, written) };
-                for job in left {
+                if batch.len() == 1 || !is_refused {
+                    self.answer(batch, written);
+                    continue;
+                }
+                for job in batch {
                     let job = vec![job];
                     let written = self.write(&job, Idempotency::Idempotent).await;
-                    drop(self.answer(job, written));
+                    self.answer(job, written);
                 }
             }
         }
@@ -214,9 +211,7 @@ impl<D: Backend> AppendWriter<D> {
         written
     }
 
-    /// Answers appends, and returns those that were left. A single append is never left.
-    fn answer(&self, mut batch: Vec<AppendJob>, written: Attempt<Vec<AppendRow>>) -> Vec<AppendJob> {
-        let mut left = Vec::new();
+    fn answer(&self, mut batch: Vec<AppendJob>, written: Attempt<Vec<AppendRow>>) {
         match written {
             Ok(rows) if rows.len() == batch.len() => {
                 if let Some(job) = batch.first() {
@@ -224,10 +219,6 @@ impl<D: Backend> AppendWriter<D> {
                     self.after.committed(&scopes, &job.work.pass);
                 }
                 for (mut job, row) in batch.into_iter().zip(rows) {
-                    if matches!(row, AppendRow::Left(_)) {
-                        left.push(job);
-                        continue;
-                    }
                     let (committed, pass) = (committed(&job.work.append, row), job.work.pass.clone());
                     let stored = committed.as_ref().ok().filter(|committed| committed.outcome == Outcome::Stored);
                     // The quota is settled before the answer, because the caller may write again at once.
@@ -252,7 +243,6 @@ impl<D: Backend> AppendWriter<D> {
                 fail(batch, &failure.error);
             }
         }
-        left
     }
 
     fn aside(&self) -> MutexGuard<'_, HashMap<SessionKey, Vec<AppendJob>>> {
@@ -310,6 +300,6 @@ pub(super) fn answer_to(key: &SessionKey, sent: &Prepared, mut event: Event, row
             Ok(Committed::new(rows::event(seq, &text, key)?, outcome).with_log_positions(logs))
         }
         AppendRow::NoSession => Err(no_session(key)),
-        AppendRow::Refused(error) | AppendRow::Left(error) => Err(error),
+        AppendRow::Refused(error) => Err(error),
     }
 }

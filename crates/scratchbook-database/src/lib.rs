@@ -34,7 +34,6 @@ mod creations;
 mod events;
 mod failure;
 mod gate;
-mod hashes;
 mod options;
 mod page;
 mod past;
@@ -77,7 +76,6 @@ pub use capacity::Capacity;
 #[doc(hidden)]
 pub use failure::{Attempt, CommitFate, Failure, Idempotency};
 #[doc(hidden)]
-pub use hashes::HashedSession;
 #[doc(hidden)]
 pub use options::check_name;
 pub use options::{DatabaseOptions, Migrate, TlsMode};

@@ -90,7 +90,4 @@ pub enum AppendRow {
     /// The event cannot be stored, because the session already has the maximum number of events. Nothing has to be
     /// rolled back.
     Refused(Error),
-    /// The event is not stored, because its statement failed after another statement had committed other events of the
-    /// batch. It is appended again alone.
-    Left(Error),
 }

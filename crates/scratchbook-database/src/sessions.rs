@@ -20,7 +20,6 @@ use scratchbook_core::plan::fork::fork_key;
 use scratchbook_core::plan::locate::{LocateQuery, taken_within};
 use scratchbook_core::plan::query::{EventQuery, ListQuery, StateQuery};
 use scratchbook_core::plan::quota::{QuotaStore, Reservation, reserve_event, reserve_fork, reserve_session};
-use scratchbook_core::plan::running_hash::HASHED_AT_ONCE;
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
 use scratchbook_core::plan::update::{prepare_append, prepare_update};
 use scratchbook_core::session::{
@@ -148,12 +147,6 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
 
     async fn list_event_hashes(&self, key: &SessionKey, after: u64, limit: usize) -> Result<Option<EventHashes>> {
         self.read(|| self.backend.event_hashes(key, after, limit)).await
-    }
-
-    async fn hash_events(&self, limit: usize) -> Result<u64> {
-        let limit = limit.min(HASHED_AT_ONCE);
-        self.write(CommitScope::Nothing, Idempotency::Idempotent, (), move |backend, ()| backend.hash_events(limit))
-            .await
     }
 
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {

@@ -1,4 +1,4 @@
-//! The arguments of the procedure `scratchbook_write_3`: everything that one commit writes, as arrays in JSON.
+//! The arguments of the procedure `scratchbook_write_2`: everything that one commit writes, as arrays in JSON.
 //!
 //! The numbers of events, versions and positions are known only under the locks. So the arguments contain each number's
 //! distance from the last number of this commit. The procedure subtracts the distance from the row's final number.
@@ -12,7 +12,7 @@ use serde::Serialize;
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::plan::commit::Prepared;
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
-use scratchbook_core::session::{RunningHash, SessionKey, StateOwner, seconds_of_micros};
+use scratchbook_core::session::{SessionKey, StateOwner, seconds_of_micros};
 use scratchbook_core::state::Scope;
 use scratchbook_database::NewAppend;
 
@@ -163,22 +163,9 @@ pub(super) fn creation(new: &NewSession, token: &str) -> Result<ProcedureArgumen
     let (events, updated, bytes) = batch.sessions.get(key).copied().unwrap_or_default();
     let (app, user, session) = address(key);
     let (user_back, app_back) = (batch.user_back(app, user, user_nth), batch.app_back(app, app_nth));
-    let (times, start) = ((new.created, updated, token, new.expires), RunningHash::start(key).to_string());
-    let made = (
-        app,
-        user,
-        session,
-        events,
-        times.0,
-        times.1,
-        times.2,
-        times.3,
-        user_back,
-        app_back,
-        bytes,
-        start,
-        &new.initial,
-    );
+    let times = (new.created, updated, token, new.expires);
+    let made =
+        (app, user, session, events, times.0, times.1, times.2, times.3, user_back, app_back, bytes, &new.initial);
     let mut arguments = batch.arguments()?;
     arguments[1] = None;
     arguments[0] = json(&[made])?;
@@ -281,9 +268,9 @@ impl<'a> Batch<'a> {
             app,
             user,
             session,
-            nth,
+            self.back(key, nth),
             event.id.as_str(),
-            hex(&new.prepared.hash) + &hex(&new.prepared.text_hash),
+            hex(&new.prepared.hash),
             event.invocation_id.as_str(),
             event.author.as_str(),
             exact(event.timestamp.unwrap_or_default()),

@@ -15,7 +15,7 @@ use scratchbook_core::plan::fork::check_event_number;
 use scratchbook_core::plan::query::{EventQuery, StateQuery};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::TextMetadata;
-use scratchbook_core::session::{RunningHash, Session, micros_of_seconds, no_session};
+use scratchbook_core::session::{Session, micros_of_seconds, no_session};
 use scratchbook_database::{Attempt, CommitFate, Failure, Forks, Idempotency, NewFork, PastScopes, Reads, RowRoom};
 
 /// The maximum number of events or keys that one statement copies, so that each statement ends well within the timeout.
@@ -45,7 +45,6 @@ impl Forks for MySql {
         let to_at = [&target[2..], &source, &[number(at)]].concat();
         let events = (head.base, at);
         self.copy_events(&mut lease, &source, &target, events).await?;
-        self.continue_hash(&mut lease, new, at).await?;
         if at == head.last {
             let sql = "INSERT INTO `{prefix}session_states` (app_name, user_id, session_id, `key`, value, seq)
                 SELECT app_name, user_id, ?, `key`, value, seq FROM `{prefix}session_states`
@@ -128,14 +127,11 @@ impl MySql {
              ON DUPLICATE KEY UPDATE position = `{prefix}users`.position",
         );
         lease.rows(&lock, target[..2].to_vec()).await?;
-        let start = RunningHash::start(&new.source);
         let beginning = self.sql(
             "INSERT INTO `{prefix}initial_states` (app_name, user_id, session_id, state, seq, forked_at, user_position,
-                 app_position, hashed_seq, running_hash)
+                 app_position)
              SELECT s.app_name, s.user_id, ?, COALESCE(i.state, '{}'), COALESCE(i.seq, 0), ?,
-                 COALESCE(u.position, 0), COALESCE(a.position, 0), COALESCE(i.seq, 0),
-                 IF(i.hashed_seq = i.seq AND i.running_hash IS NOT NULL, i.running_hash,
-                     IF(COALESCE(i.seq, 0) = 0, ?, NULL))
+                 COALESCE(u.position, 0), COALESCE(a.position, 0)
              FROM `{prefix}sessions` AS s
              LEFT JOIN `{prefix}initial_states` AS i
                  ON i.app_name = s.app_name AND i.user_id = s.user_id AND i.session_id = s.id
@@ -143,30 +139,7 @@ impl MySql {
              LEFT JOIN `{prefix}apps` AS a ON a.app_name = s.app_name
              WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?",
         );
-        let begin = [number(at), start.as_bytes().to_vec().into()];
-        lease.rows(&beginning, [&target[2..], &begin, &source].concat()).await.map(drop)
-    }
-
-    /// Continues the running hash of the source session, up to its last event with a running hash.
-    async fn continue_hash(&self, lease: &mut Lease<'_>, new: &NewFork, at: u64) -> Attempt<()> {
-        let (source, target) = (address(&new.source), address(&new.key));
-        let hashed = self
-            .sql("SELECT LEAST(hashed_seq, ?) FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ?");
-        let row = lease.rows(&hashed, [&[number(at)][..], &source].concat()).await?.into_iter().next();
-        let place = || format!("the session {}", new.source);
-        let hashed = row.map(|row| RowCells::from(row).integer(0, place)).transpose()?.unwrap_or_default();
-        let head = self.sql(
-            "UPDATE `{prefix}sessions` SET hashed_seq = ?, running_hash = COALESCE(
-                 (SELECT e.running_hash FROM `{prefix}events` AS e
-                  WHERE e.app_name = ? AND e.user_id = ? AND e.session_id = ? AND e.seq = ?),
-                 (SELECT i.running_hash FROM `{prefix}initial_states` AS i
-                  WHERE i.app_name = ? AND i.user_id = ? AND i.session_id = ?)
-             )
-             WHERE app_name = ? AND user_id = ? AND id = ?",
-        );
-        let hashed = [Value::from(hashed)];
-        let values = [&hashed[..], &target, &hashed, &target, &target].concat();
-        lease.rows(&head, values).await.map(drop)
+        lease.rows(&beginning, [&target[2..], &[number(at)], &source].concat()).await.map(drop)
     }
 
     /// Copies the events after one number up to another. Feeds do not report them again.
@@ -179,9 +152,9 @@ impl MySql {
     ) -> Attempt<()> {
         let sql = self.sql(
             "INSERT INTO `{prefix}events` (app_name, user_id, session_id, seq, id, hash, invocation_id, author,
-                 timestamp, event, user_position, app_position, feed_position, running_hash)
+                 timestamp, event, user_position, app_position, feed_position)
              SELECT app_name, user_id, ?, seq, id, hash, invocation_id, author, timestamp, event, user_position,
-                 app_position, 0, running_hash
+                 app_position, 0
              FROM `{prefix}events` FORCE INDEX (PRIMARY)
              WHERE app_name = ? AND user_id = ? AND session_id = ? AND seq > ? AND seq <= ?",
         );

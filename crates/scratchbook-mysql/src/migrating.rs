@@ -18,7 +18,6 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("V2__sessions_by_id", include_str!("migrations/V2__sessions_by_id.sql")),
     ("V3__bytes_and_feeds", include_str!("migrations/V3__bytes_and_feeds.sql")),
     ("V4__removals", include_str!("migrations/V4__removals.sql")),
-    ("V5__running_hash", include_str!("migrations/V5__running_hash.sql")),
 ];
 
 /// The version that this program needs.
@@ -28,7 +27,7 @@ pub(super) const NEWEST: i32 = MIGRATIONS.len() as i32;
 pub(super) const HISTORY: &str = "scratchbook_migrations";
 
 /// The procedures that this program calls.
-pub(super) const PROCEDURES: [&str; 2] = ["scratchbook_write_3", "scratchbook_lock_1"];
+pub(super) const PROCEDURES: [&str; 2] = ["scratchbook_write_2", "scratchbook_lock_1"];
 
 /// The settings for a client that runs a printed migration: a procedure keeps the SQL mode in which it was created.
 const SETUP: &str = "SET NAMES utf8mb4;\nSET sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION';\n";

@@ -178,7 +178,7 @@ impl MySql {
         room: LimitCheck,
     ) -> Attempt<Vec<ProcedureRow>> {
         self.check_size(size(&arguments))?;
-        let sql = self.sql("CALL `{prefix}scratchbook_write_3`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+        let sql = self.sql("CALL `{prefix}scratchbook_write_2`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
         let most =
             |limit: Option<u64>| limit.filter(|limit| room == LimitCheck::Unknown && *limit < u64::MAX).map(number);
         let mut values: Vec<Value> = arguments.map(Into::into).into();

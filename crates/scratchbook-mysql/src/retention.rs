@@ -77,7 +77,6 @@ impl Retention for MySql {
         self.take_off(&mut lease, key, end, &state).await?;
         lease.renew();
         lease.rows(&beginning, values).await?;
-        self.set_base_hash(&mut lease, key, end).await?;
         let session = self.sql(
             "UPDATE `{prefix}sessions` SET user_position = ?, app_position = ?
              WHERE app_name = ? AND user_id = ? AND id = ?",

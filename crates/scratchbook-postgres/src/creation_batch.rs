@@ -10,7 +10,7 @@ use super::Postgres;
 use super::lease::{BoundStatement, Lease};
 use super::read::column;
 use super::sessions::sessions;
-use scratchbook_core::session::{RunningHash, Session, SessionKey};
+use scratchbook_core::session::{Session, SessionKey};
 use scratchbook_database::{Attempt, CreationOutcome, NewCreation};
 
 /// A session is read with its creation only if its initial state, its user's state and its app's state have at most this
@@ -78,7 +78,6 @@ struct SessionColumns<'a> {
     labels: Vec<Option<&'a str>>,
     key_counts: Vec<i64>,
     bytes: Vec<i64>,
-    hashes: Vec<Vec<u8>>,
     states: Vec<Option<&'a str>>,
     /// The session of each key, by its place in the other columns, from 1.
     ords: Vec<i64>,
@@ -101,7 +100,6 @@ impl<'a> SessionColumns<'a> {
             columns.labels.push(new.metadata.labels.as_deref());
             columns.key_counts.push(new.own.len() as i64);
             columns.bytes.push(initial.map_or(0, str::len) as i64);
-            columns.hashes.push(RunningHash::start(&new.key).as_bytes().to_vec());
             columns.states.push(initial);
             for change in &new.own {
                 columns.ords.push(ord);
@@ -112,9 +110,9 @@ impl<'a> SessionColumns<'a> {
         columns
     }
 
-    fn rows(&self) -> [&(dyn ToSql + Sync); 11] {
-        let Self { apps, users, ids, tokens, created, expires, titles, labels, key_counts, bytes, hashes, .. } = self;
-        [apps, users, ids, tokens, created, expires, titles, labels, key_counts, bytes, hashes]
+    fn rows(&self) -> [&(dyn ToSql + Sync); 10] {
+        let Self { apps, users, ids, tokens, created, expires, titles, labels, key_counts, bytes, .. } = self;
+        [apps, users, ids, tokens, created, expires, titles, labels, key_counts, bytes]
     }
 
     fn contents(&self) -> [&(dyn ToSql + Sync); 8] {

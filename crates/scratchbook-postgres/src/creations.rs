@@ -15,7 +15,7 @@ use super::{Postgres, error};
 use scratchbook_core::error::Error;
 use scratchbook_core::plan::commit::Prepared;
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange, TextMetadata};
-use scratchbook_core::session::{IdScope, RunningHash, SessionKey, seconds_of_micros};
+use scratchbook_core::session::{IdScope, SessionKey, seconds_of_micros};
 use scratchbook_core::state::Scope;
 pub(crate) use scratchbook_database::{Attempt, CommitFate, CreationOutcome, Creations, Failure, NewCreation};
 
@@ -139,16 +139,11 @@ impl Postgres {
         }
         let (app, user, session) = (new.key.app_name(), new.key.user_id(), new.key.session_id());
         let (mut changes, mut columns) = (ChangeColumns::default(), EventColumns::default());
-        let begin = RunningHash::start(&new.key);
-        let start = begin.as_bytes().as_slice();
-        let (mut running, mut hashes) = (begin, Vec::with_capacity(events.len()));
         changes.add(0, [app, user, session], &new.own);
         changes.add(0, [app, user, session], &new.shared);
         for (event, ord) in events.iter().zip(1..) {
             changes.add(ord, [app, user, session], &event.changes);
             columns.add(event);
-            running = running.next(ord.unsigned_abs(), &event.prepared.hash, &event.prepared.text_hash);
-            hashes.push(running.as_bytes().to_vec());
         }
         let blocks = i32::try_from(events.len() / POSITIONS + 1).unwrap_or(i32::MAX);
         let of_events = events.iter().flat_map(|event| &event.changes);
@@ -159,7 +154,7 @@ impl Postgres {
         let mut params = changes.params().to_vec();
         params.extend([param(&app), &user, &session, &time]);
         params.extend(columns.params());
-        params.extend([param(&initial), &begins, &blocks, &writes_app, &most_rows, &hashes, &start]);
+        params.extend([param(&initial), &begins, &blocks, &writes_app, &most_rows]);
         let rows = lease.last(&self.statements.create, &params).await?;
         if let Some(row) = rows.first() {
             self.learn_listeners(row, 0);

@@ -8,8 +8,6 @@ use tokio_postgres::types::ToSql;
 
 use super::changes::ChangeColumns;
 use super::growth::KeyLimit;
-use super::hashes::running;
-use super::heads::{AnsweredAppend, ExpectedHead};
 use super::lease::Lease;
 use super::read::column;
 use super::{Postgres, error};
@@ -65,44 +63,6 @@ impl Postgres {
         let mut order: Vec<usize> = (0..batch.len()).collect();
         order.sort_by(|a, b| batch[*a].key.cmp(&batch[*b].key));
         let sorted: Vec<&NewAppend> = order.iter().map(|index| batch[*index]).collect();
-        // In a transaction no event can be left for a second statement, which would run after the transaction's end.
-        let expected = if lease.is_in_transaction() { None } else { self.heads.expect(&sorted) };
-        let mut rows = self.append_sorted(lease, &sorted, expected, limit, end).await?;
-        let mut left = Vec::new();
-        for (row, append) in rows.iter().zip(&sorted) {
-            if row.is_none() {
-                left.push(*append);
-            }
-        }
-        if !left.is_empty() {
-            let later = match self.append_sorted(lease, &left, None, limit, end).await {
-                Err(failure) if left.len() == sorted.len() => return Err(failure),
-                // The first statement has committed the other events. If the whole batch were tried again, it would
-                // find them, and tell their callers that somebody else had stored them.
-                Err(failure) => left.iter().map(|_| Some(AppendRow::Left(failure.error.again()))).collect(),
-                Ok(later) => later,
-            };
-            let mut later = later.into_iter();
-            rows.iter_mut().filter(|row| row.is_none()).for_each(|row| *row = later.next().flatten());
-        }
-        let mut answers: Vec<Option<AppendRow>> = batch.iter().map(|_| None).collect();
-        for (index, row) in order.into_iter().zip(rows) {
-            answers[index] = row;
-        }
-        let all: Option<Vec<_>> = answers.into_iter().collect();
-        Ok(all.ok_or_else(|| Error::internal("an append was not answered"))?)
-    }
-
-    /// Appends a batch that is sorted by session. If `expected` is `None`, the running hashes are computed in SQL.
-    /// Returns `None` for an event that was not stored because its expected running hash was wrong.
-    async fn append_sorted(
-        &self,
-        lease: &Lease<'_>,
-        sorted: &[&NewAppend],
-        expected: Option<Vec<ExpectedHead>>,
-        limit: KeyLimit,
-        end: AppendEnd,
-    ) -> Attempt<Vec<Option<AppendRow>>> {
         let mut arrays = Arrays::new(sorted.iter().copied());
         arrays.now = self.now();
         if let Some(first) = sorted.first() {
@@ -112,55 +72,35 @@ impl Postgres {
             arrays.most_events =
                 limits.events_per_session.and_then(|most| i64::try_from(most).ok()).unwrap_or(i64::MAX);
         }
-        let statement = match arrays.has_repeated_sessions() && expected.is_none() {
-            true => &self.statements.append_many,
-            false => &self.statements.append_one,
-        };
-        let mut heads: Vec<_> =
-            sorted.iter().map(|append| AnsweredAppend { append, before: None, stored: None }).collect();
-        if let Some(expected) = expected {
-            arrays.text_hashes.clear();
-            for (ExpectedHead { sent, before }, head) in expected.into_iter().zip(&mut heads) {
-                arrays.text_hashes.push(sent);
-                head.before = before;
-            }
-        }
+        let statement = &self.statements.append;
         let rows = match end {
             AppendEnd::Commit => lease.last(statement, &arrays.params()).await?,
             AppendEnd::Open => lease.query(statement, &arrays.params()).await?,
         };
-        let mut answers: Vec<Option<AppendRow>> = sorted.iter().map(|_| None).collect();
         if let Some(row) = rows.first() {
             self.learn_listeners(row, 7);
         }
+        let mut answers: Vec<Option<AppendRow>> = batch.iter().map(|_| None).collect();
         for row in rows {
-            let place = || "an answer to an append".to_owned();
-            let ord: i64 = column(&row, 0, place)?;
+            let ord: i64 = column(&row, 0, || "an answer to an append".to_owned())?;
             let strange = || Error::internal("an answer to an append that was not sent");
             let index = usize::try_from(ord - 1).ok().filter(|index| *index < sorted.len()).ok_or_else(strange)?;
-            let answer = answer(&row, sorted[index])?;
-            if let Some(AppendRow::Stored { seq, .. }) = &answer {
-                heads[index].stored = Some(rows::number(*seq, place)?);
-            }
-            // A damaged hash does not make the committed append fail. A verification finds it.
-            heads[index].before = heads[index].before.or(running(&row, 9, place).unwrap_or_default());
-            answers[index] = answer;
+            answers[order[index]] = Some(answer(&row, sorted[index])?);
         }
-        self.heads.learn(&heads);
-        Ok(answers)
+        let all: Option<Vec<_>> = answers.into_iter().collect();
+        Ok(all.ok_or_else(|| Error::internal("an append was not answered"))?)
     }
 }
 
-/// Returns the outcome of an append; `None` if the event was left for another statement.
-fn answer(row: &Row, append: &NewAppend) -> Result<Option<AppendRow>> {
+/// Returns the outcome of an append.
+fn answer(row: &Row, append: &NewAppend) -> Result<AppendRow> {
     let key = &append.key;
     let place = || format!("an event of {key}");
     if column(row, 1, place)? {
-        return Ok(Some(AppendRow::NoSession));
+        return Ok(AppendRow::NoSession);
     }
     let logs = LogPositions::of_feed(rows::number(column(row, 6, place)?, place)?);
-    Ok(Some(match column(row, 3, place)? {
-        None if column(row, 8, place)? => return Ok(None),
+    Ok(match column(row, 3, place)? {
         None => {
             let seq = column(row, 2, place)?;
             match append.event.prepared.limits.check_seq(rows::number(seq, place)?) {
@@ -169,7 +109,7 @@ fn answer(row: &Row, append: &NewAppend) -> Result<Option<AppendRow>> {
             }
         }
         Some(seq) => AppendRow::Duplicate { seq, hash: column(row, 4, place)?, text: column(row, 5, place)?, logs },
-    }))
+    })
 }
 
 /// The batch in columns, sorted by session.
@@ -192,8 +132,6 @@ struct Arrays<'a> {
     /// The maximum number of keys in a scope, and of events in a session.
     most_rows: i64,
     most_events: i64,
-    /// The hash of each event's text, perhaps with its expected running hash.
-    text_hashes: Vec<Vec<u8>>,
 }
 
 impl<'a> Arrays<'a> {
@@ -223,16 +161,10 @@ impl<'a> Arrays<'a> {
             arrays.sessions.push(owner[2]);
             arrays.events.add(event);
             arrays.micros.push(event.prepared.micros);
-            arrays.text_hashes.push(event.prepared.text_hash.to_vec());
         }
         (arrays.user_apps, arrays.user_ids) = users.into_iter().unzip();
         arrays.app_names = apps.into_iter().collect();
         arrays
-    }
-
-    /// Whether a session has several events.
-    fn has_repeated_sessions(&self) -> bool {
-        self.places.windows(2).any(|pair| pair[0] == pair[1])
     }
 
     fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
@@ -241,7 +173,7 @@ impl<'a> Arrays<'a> {
         params.extend([&self.places as &(dyn ToSql + Sync), &self.apps, &self.users, &self.sessions]);
         params.extend([ids, hashes, invocations, authors, timestamps, &self.micros, events]);
         params.extend([&self.user_apps as &(dyn ToSql + Sync), &self.user_ids, &self.app_names, &self.now]);
-        params.extend([&self.most_rows as &(dyn ToSql + Sync), &self.most_events, &self.text_hashes]);
+        params.extend([&self.most_rows as &(dyn ToSql + Sync), &self.most_events]);
         params
     }
 }

@@ -13,7 +13,7 @@ use scratchbook_core::plan::fork::check_event_number;
 use scratchbook_core::plan::query::{EventQuery, StateQuery};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::TextMetadata;
-use scratchbook_core::session::{IdScope, RunningHash, Session, SessionKey, micros_of_seconds, no_session};
+use scratchbook_core::session::{IdScope, Session, SessionKey, micros_of_seconds, no_session};
 pub(crate) use scratchbook_database::{Attempt, Forks, NewFork, PastScopes, RowRoom};
 
 /// The properties of the source session while it is locked.
@@ -64,9 +64,7 @@ impl Forks for Postgres {
             return self.forked_before(lease, fork, token).await;
         }
         lease.query(&self.statements.delete.lock_user, &[&app, &user]).await?;
-        let begin = RunningHash::start(key);
-        let begin = begin.as_bytes().as_slice();
-        lease.query(&statements.initial, &[&app, &user, &source, &id, &seq, &begin]).await?;
+        lease.query(&statements.initial, &[&app, &user, &source, &id, &seq]).await?;
         for statement in &statements.copies {
             lease.query(statement, &[&app, &user, &source, &id, &seq]).await?;
         }

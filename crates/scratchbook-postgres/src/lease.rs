@@ -217,10 +217,6 @@ impl Lease<'_> {
         self.run("COMMIT").await
     }
 
-    pub(super) fn is_in_transaction(&self) -> bool {
-        self.flags.in_transaction.load(Ordering::Relaxed)
-    }
-
     fn client(&self) -> Attempt<&Object> {
         let gone = || Failure::from(Error::internal("a connection was given back while it was in use"));
         self.object.as_ref().ok_or_else(gone)

@@ -17,7 +17,7 @@
 //! - `lease.rs`, `params.rs`: the operations of a call on a connection, and parameters that do not appear in logs.
 //! - `schema.rs`: checks that the tables are ours, and brings them up to date.
 //! - `statements.rs`, `statements/`: the statements with the schema filled in, and the types of their parameters.
-//! - `events.rs`, `changes.rs`: a batch of appends as arrays. `heads.rs`: the running hashes that it continues.
+//! - `events.rs`, `changes.rs`: a batch of appends as arrays.
 //! - `creations.rs`, `creation_batch.rs`: creating sessions, one or many in a commit. `read.rs`: reading one.
 //! - `resolve.rs`, `locks.rs`: writes that read first (operations, guards), and what they lock and read.
 //!   `growth.rs`: how many keys a scope can have.
@@ -45,7 +45,6 @@ mod feed;
 mod fork;
 mod growth;
 mod hashes;
-mod heads;
 mod lease;
 mod listen;
 mod locks;
@@ -80,7 +79,6 @@ use scratchbook_database::{Attempt, Backend, Connect, DatabaseOptions, DatabaseS
 
 use connection::Connections;
 use connector::Connector;
-use heads::Heads;
 use lease::BoundStatement;
 use listen::ListenerState;
 use statements::{Statement, Statements};
@@ -157,7 +155,6 @@ pub struct Postgres {
     database_id: OnceCell<String>,
     /// Whether other processes listen for commits.
     listeners: ListenerState,
-    heads: Heads,
     /// Identifies our own notices.
     sender: String,
 }
@@ -208,7 +205,6 @@ impl Connect for Postgres {
             environment: Arc::clone(&options.environment),
             database_id: OnceCell::new(),
             listeners: ListenerState::default(),
-            heads: Heads::default(),
             sender: listen::new_sender(),
         })
     }

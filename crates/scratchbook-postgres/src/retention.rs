@@ -58,7 +58,6 @@ impl Retention for Postgres {
         let begins = if state == "{}" { 0 } else { sql_limit(state.len()) };
         lease.query(&statements.take_off, &[&app, &user, &session, &seq, &begins]).await?;
         lease.query(&statements.set_base, &[&app, &user, &session, &seq, &state]).await?;
-        lease.query(&self.statements.hashes.set_base, &[&app, &user, &session, &seq]).await?;
         for statement in &statements.prune {
             lease.query(statement, &[&app, &user, &session, &seq]).await?;
         }

@@ -22,7 +22,6 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("V2__sessions_by_id", include_str!("migrations/V2__sessions_by_id.sql")),
     ("V3__bytes_and_feeds", include_str!("migrations/V3__bytes_and_feeds.sql")),
     ("V4__removals", include_str!("migrations/V4__removals.sql")),
-    ("V5__running_hash", include_str!("migrations/V5__running_hash.sql")),
 ];
 
 /// The version that this program needs.

@@ -10,7 +10,6 @@ use tokio_postgres::types::Type;
 
 use scratchbook_core::plan::query::EventQuery;
 
-use hashes::Hashes;
 use history::{FeedStatements, Forks, Listens, Pasts, Retention};
 use sessions::ListStatements;
 use usage::Usages;
@@ -32,7 +31,6 @@ macro_rules! statements {
     };
 }
 
-mod hashes;
 mod history;
 mod sessions;
 mod usage;
@@ -51,19 +49,18 @@ const NUMBERS: Type = Type::INT8_ARRAY;
 const FLOAT: Type = Type::FLOAT8;
 const FLOATS: Type = Type::FLOAT8_ARRAY;
 const BYTES: Type = Type::BYTEA_ARRAY;
-const ONE_HASH: Type = Type::BYTEA;
 const FLAG: Type = Type::BOOL;
 const COUNT: Type = Type::INT4;
 
 const APPEND: &[Type] = &[
     NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXTS, TEXTS, BYTES, TEXTS, TEXTS, FLOATS, NUMBERS,
-    TEXTS, TEXTS, TEXTS, TEXTS, NUMBER, NUMBER, NUMBER, BYTES,
+    TEXTS, TEXTS, TEXTS, TEXTS, NUMBER, NUMBER, NUMBER,
 ];
 const CREATE: &[Type] = &[
     NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXT, TEXT, TEXT, FLOAT, TEXTS, BYTES, TEXTS, TEXTS, FLOATS, TEXTS, TEXT,
-    FLAG, COUNT, FLAG, NUMBER, BYTES, ONE_HASH,
+    FLAG, COUNT, FLAG, NUMBER,
 ];
-const INSERT_SESSIONS: &[Type] = &[TEXTS, TEXTS, TEXTS, TEXTS, NUMBERS, NUMBERS, TEXTS, TEXTS, NUMBERS, NUMBERS, BYTES];
+const INSERT_SESSIONS: &[Type] = &[TEXTS, TEXTS, TEXTS, TEXTS, NUMBERS, NUMBERS, TEXTS, TEXTS, NUMBERS, NUMBERS];
 const FILL_SESSIONS: &[Type] = &[TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, NUMBERS, TEXTS, TEXTS];
 const SAVE_ARTIFACT: &[Type] = &[TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT, TEXT];
 const LOAD_ARTIFACT: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER];
@@ -75,8 +72,7 @@ const NAMES: &[Type; 5] = &[TEXT; 5];
 statements! {
     /// All statements of a service.
     Statements(fill) {
-        append_one: Statement = fill.writing(&append_one(), APPEND, ["$21", "true", "true"]),
-        append_many: Statement = fill.writing(&append_many(), APPEND, ["$21", "true", "true"]),
+        append: Statement = fill.writing(include_str!("sql/append.sql"), APPEND, ["$21", "true", "true"]),
         insert_session: Statement = fill.statement(include_str!("sql/insert_session.sql"), INSERT_SESSION),
         insert_unique_session: Statement =
             fill.by_id(include_str!("sql/insert_unique_session.sql"), INSERT_UNIQUE_SESSION),
@@ -109,7 +105,8 @@ statements! {
         resolve: Resolves = Resolves::new(fill),
         past: Pasts = Pasts::new(fill),
         fork: Forks = Forks::new(fill),
-        hashes: Hashes = Hashes::new(fill),
+        event_hashes: Statement =
+            fill.statement(include_str!("sql/event_hashes.sql"), &[TEXT, TEXT, TEXT, NUMBER, NUMBER, NUMBER]),
         feed: FeedStatements = FeedStatements::new(fill),
         listen: Listens = Listens::new(fill),
         retention: Retention = Retention::new(fill),
@@ -146,36 +143,6 @@ impl Statements {
         };
         &self.sessions[events][keys as usize]
     }
-}
-
-/// The condition that an event can be stored: it has no expected running hash, its session has no running hash, or the
-/// expected hash continues the hash in the locked row and has the event's number.
-const IS_EXPECTED: &str = "(
-        pg_catalog.length(text_hash) = 32 OR hashed_seq <> last
-        OR pg_catalog.substring(text_hash, 33, 40) IS NOT DISTINCT FROM head || pg_catalog.int8send(seq)
-    )";
-const EXPECTED: &str = "pg_catalog.substring(text_hash, 73)";
-
-/// Returns the statement that appends at most one event to each session, or several with their expected running hashes.
-fn append_one() -> String {
-    let hash = hashes::next("head", "pg_catalog.int8send(seq) || hash || text_hash");
-    let hash = format!("CASE pg_catalog.length(text_hash) WHEN 32 THEN {hash} ELSE {EXPECTED} END");
-    let hash = format!("CASE WHEN hashed_seq = last THEN {hash} END AS running_hash");
-    let sql = include_str!("sql/append.sql").replace("{recursive} ", "").replace("{linked}\n", "");
-    let sql = sql.replace("{is expected}", IS_EXPECTED).replace("{hash of written}", &hash);
-    sql.replace("{hashed}", "written")
-}
-
-/// Returns the statement that appends any number of events to each session.
-fn append_many() -> String {
-    let linked = include_str!("sql/append_linked.sql");
-    let linked = linked.replace("{first}", &hashes::next("head", "pg_catalog.substring(hashed, 1, 72)"));
-    let linked = linked.replace("{next}", &hashes::next("running_hash", "pg_catalog.substring(rest, 1, 72)"));
-    let hash = "text_hash, seq - last AS nth, CASE WHEN hashed_seq = last THEN head END AS head";
-    let sql = include_str!("sql/append.sql").replace("{recursive}", "RECURSIVE").replace("{linked}", linked.trim_end());
-    sql.replace("{is expected}", "true")
-        .replace("{hash of written}", hash)
-        .replace("{hashed}", "written LEFT JOIN linked USING (place, nth)")
 }
 
 /// Returns the condition that the part `made` of a statement, which inserts missing rows, has inserted nothing.

@@ -141,7 +141,7 @@ impl SessionService for ForgetsSpans {
     forward_sessions!(self.service =>
         append, put_state, create_session, get_session, list_sessions, capabilities, get_initial_state, get_state_at, blame,
         fork_session, locate_session, get_state, state_bytes, list_state, list_state_changes, list_feed, commits, update_session, prune,
-        list_event_hashes, hash_events, list_owners, check_writable, close);
+        list_event_hashes, list_owners, check_writable, close);
 }
 
 /// Returns about how many bytes a span takes in memory. A value takes more memory than its text.

@@ -173,6 +173,6 @@ impl SessionService for WithStateMemory {
 
     forward_sessions!(self.service =>
         append, put_state, capabilities, get_initial_state, blame, locate_session, delete_session, state_bytes, list_state,
-        list_state_changes, list_feed, commits, update_session, prune, list_event_hashes, hash_events, list_owners,
+        list_state_changes, list_feed, commits, update_session, prune, list_event_hashes, list_owners,
         delete_user, check_writable, close);
 }

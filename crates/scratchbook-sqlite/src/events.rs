@@ -6,7 +6,6 @@ use rusqlite::{Connection, Params, Row, params};
 
 use super::error::Fallible;
 use super::growth::GrowthByScope;
-use super::hashes;
 use super::row::{named, number, sql_limit, sql_number, text_length};
 use super::sessions;
 use super::state;
@@ -44,33 +43,17 @@ pub(super) fn replayed(sent: &Prepared, stored: StoredEvent) -> Fallible<Committ
 
 /// Appends an event to a session, which must exist and not be expired. `now` is in microseconds.
 pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent, now: i64) -> Fallible<AppendResult> {
-    let Prepared { event, text, hash, text_hash, micros, limits, .. } = &new.prepared;
+    let Prepared { event, text, hash, micros, limits, .. } = &new.prepared;
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-    let last = sessions::last_event(tx, key, now)?;
-    let seq = last.seq + 1;
-    let running = last.running_hash(key)?.map(|running| running.next(seq.unsigned_abs(), hash, text_hash));
-    let running = hashes::column(running);
+    let seq = sessions::last_seq(tx, key, now)? + 1;
     let position = tx.next_position()?;
     let time = event.timestamp.unwrap_or_default();
     let inserted = tx.execute(
         "INSERT INTO events (position, app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp,
-             event, running_hash)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+             event)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
          ON CONFLICT (app_name, user_id, session_id, id) DO NOTHING",
-        params![
-            position,
-            app,
-            user,
-            session,
-            seq,
-            event.id,
-            hash,
-            event.invocation_id,
-            event.author,
-            time,
-            text,
-            running
-        ],
+        params![position, app, user, session, seq, event.id, hash, event.invocation_id, event.author, time, text],
     )?;
     if inserted == 0 {
         let stored = event_with_hash(tx.connection(), key, &event.id)?;
@@ -79,13 +62,10 @@ pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent, now: i64) ->
         return Ok(AppendResult::Replayed(replayed(&new.prepared, stored)?));
     }
     limits.check_seq(seq.unsigned_abs())?;
-    // If earlier events have no running hash yet, the session's running hash stays as it is.
-    let hashed = if running.is_some() { seq } else { last.hashed };
     tx.execute(
-        "UPDATE sessions SET seq = ?4, update_time = ?5, bytes = bytes + ?6, hashed_seq = ?7,
-             running_hash = coalesce(?8, running_hash)
+        "UPDATE sessions SET seq = ?4, update_time = ?5, bytes = bytes + ?6
          WHERE app_name = ?1 AND user_id = ?2 AND id = ?3",
-        params![app, user, session, seq, micros, bytes_of(text), hashed, running],
+        params![app, user, session, seq, micros, bytes_of(text)],
     )?;
     let origin = Origin { position, session: Some((key, seq)), event_id: &event.id, author: &event.author, time };
     let mut growth = GrowthByScope::default();

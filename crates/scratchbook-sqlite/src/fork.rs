@@ -3,7 +3,6 @@
 use rusqlite::params;
 
 use super::error::Fallible;
-use super::hashes::{self, HashedSession};
 use super::past::{self, StoredSession};
 use super::retention;
 use super::row::sql_number;
@@ -22,8 +21,6 @@ struct SessionFork<'a> {
     of: &'a StoredSession<'a>,
     key: &'a SessionKey,
     at: u64,
-    /// What the rows of the original contain about its running hash.
-    hashed: HashedSession,
     /// The feed position of the creation. The events take the positions after it.
     position: i64,
 }
@@ -35,8 +32,7 @@ pub(super) fn fork(tx: &Tx<'_>, of: &SessionKey, key: &SessionKey, at: Option<u6
     check_event_number(of, at, stored.base, stored.last)?;
     retention::delete_if_expired(tx, key, now)?;
     let events = at - stored.base;
-    let hashed = hashes::find(tx.connection(), of, now)?.ok_or_else(|| no_session(of))?;
-    let fork = SessionFork { of: &stored, hashed, key, at, position: tx.take_positions(1 + sql_number(events))? };
+    let fork = SessionFork { of: &stored, key, at, position: tx.take_positions(1 + sql_number(events))? };
     let updated = fork.updated(tx)?;
     let inserted = tx.execute(
         "INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, title, labels, position)
@@ -59,7 +55,6 @@ pub(super) fn fork(tx: &Tx<'_>, of: &SessionKey, key: &SessionKey, at: Option<u6
     tx.counts().forget(key.into(), Scope::Session);
     fork.copy_beginning(tx)?;
     fork.copy_events(tx)?;
-    fork.continue_hash(tx)?;
     fork.copy_state(tx)?;
     fork.copy_artifacts(tx)?;
     // The fork is read whole when it is committed, and then it is too late to refuse it.
@@ -84,19 +79,10 @@ impl SessionFork<'_> {
     fn copy_beginning(&self, tx: &Tx<'_>) -> Fallible<()> {
         let (from, to) = (self.of.key, self.key.session_id());
         tx.execute(
-            "INSERT INTO initial_states (app_name, user_id, session_id, state, seq, position, forked_at, running_hash,
-                 hashed_seq)
-             SELECT ?1, ?2, ?4, coalesce(state, '{}'), coalesce(seq, 0), ?5, ?6, ?7, coalesce(seq, 0)
+            "INSERT INTO initial_states (app_name, user_id, session_id, state, seq, position, forked_at)
+             SELECT ?1, ?2, ?4, coalesce(state, '{}'), coalesce(seq, 0), ?5, ?6
              FROM (SELECT 1) LEFT JOIN initial_states ON app_name = ?1 AND user_id = ?2 AND session_id = ?3",
-            params![
-                from.app_name(),
-                from.user_id(),
-                from.session_id(),
-                to,
-                self.position,
-                sql_number(self.at),
-                hashes::column(self.hashed.start.hash(from))
-            ],
+            params![from.app_name(), from.user_id(), from.session_id(), to, self.position, sql_number(self.at)],
         )?;
         tx.execute(
             "INSERT INTO checkpoints (app_name, user_id, session_id, seq, state)
@@ -107,34 +93,14 @@ impl SessionFork<'_> {
         Ok(())
     }
 
-    /// Makes the fork continue the running hash of the original.
-    fn continue_hash(&self, tx: &Tx<'_>) -> Fallible<()> {
-        let key = self.key;
-        tx.execute(
-            "UPDATE sessions SET hashed_seq = ?4, running_hash = coalesce((
-                 SELECT running_hash FROM events
-                 WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq = ?4
-             ), ?5)
-             WHERE app_name = ?1 AND user_id = ?2 AND id = ?3",
-            params![
-                key.app_name(),
-                key.user_id(),
-                key.session_id(),
-                sql_number(self.hashed.hashed.min(self.at)),
-                hashes::column(self.hashed.start.hash(self.of.key))
-            ],
-        )?;
-        Ok(())
-    }
-
     /// Copies the events. The feed does not show the copies; `log_position` is the position of each original.
     fn copy_events(&self, tx: &Tx<'_>) -> Fallible<()> {
         let (from, to) = (self.of.key, self.key.session_id());
         tx.execute(
             "INSERT INTO events (position, app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp,
-                 event, log_position, running_hash)
+                 event, log_position)
              SELECT ?5 + seq - ?6, app_name, user_id, ?4, seq, id, hash, invocation_id, author, timestamp, event,
-                 coalesce(log_position, position), running_hash
+                 coalesce(log_position, position)
              FROM events WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq <= ?7 ORDER BY seq",
             params![
                 from.app_name(),

@@ -82,16 +82,12 @@ pub(super) fn prune_events(tx: &Tx<'_>, key: &SessionKey, before: u64, limit: us
     let state = json::to_text(&state, "the state")?;
     let (app, user, session, seq) = (key.app_name(), key.user_id(), key.session_id(), sql_number(until));
     usage::take_off(tx, key, seq, &state)?;
-    let sql = "SELECT running_hash FROM events WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq = ?4";
-    let running: Option<Vec<u8>> = tx.find_row(sql, params![app, user, session, seq], |row| row.get(0))?.flatten();
     // If there was no row, the session was created without state and is not a fork, so the fold began with the
     // creation.
     tx.execute(
-        "INSERT INTO initial_states (app_name, user_id, session_id, state, seq, position, running_hash, hashed_seq)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, iif(?7 IS NULL, 0, ?5))
-         ON CONFLICT DO UPDATE SET state = excluded.state, seq = excluded.seq, running_hash = excluded.running_hash,
-             hashed_seq = excluded.hashed_seq",
-        params![app, user, session, state, seq, sql_number(stored.position), running],
+        "INSERT INTO initial_states (app_name, user_id, session_id, state, seq, position) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT DO UPDATE SET state = excluded.state, seq = excluded.seq",
+        params![app, user, session, state, seq, sql_number(stored.position)],
     )?;
     tx.execute(
         "UPDATE sessions SET position = ?4 WHERE app_name = ?1 AND user_id = ?2 AND id = ?3",

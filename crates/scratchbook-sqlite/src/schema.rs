@@ -17,7 +17,6 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("V3__sessions_by_id", include_str!("migrations/V3__sessions_by_id.sql")),
     ("V4__bytes_and_feeds", include_str!("migrations/V4__bytes_and_feeds.sql")),
     ("V5__removals", include_str!("migrations/V5__removals.sql")),
-    ("V6__running_hash", include_str!("migrations/V6__running_hash.sql")),
 ];
 
 /// The version that this program needs.

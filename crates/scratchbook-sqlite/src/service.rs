@@ -25,7 +25,6 @@ use scratchbook_core::plan::locate::LocateQuery;
 use scratchbook_core::plan::query::{EventQuery, ListQuery, StateQuery};
 
 use scratchbook_core::plan::quota::{QuotaStore, Quotas, reserve_event, reserve_fork, reserve_session};
-use scratchbook_core::plan::running_hash::HASHED_AT_ONCE;
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
 use scratchbook_core::plan::update::{prepare_append, prepare_update};
 use scratchbook_core::plan::usage::Usage;
@@ -153,11 +152,6 @@ impl SessionService for SqliteSessionService {
     async fn list_event_hashes(&self, key: &SessionKey, after: u64, limit: usize) -> Result<Option<EventHashes>> {
         let (key, now) = (key.clone(), self.now_micros());
         self.read(move |connection| hashes::page(connection, &key, after, limit, now)).await
-    }
-
-    async fn hash_events(&self, limit: usize) -> Result<u64> {
-        let limit = limit.min(HASHED_AT_ONCE);
-        self.write(CommitScope::Nothing, 0, move |tx| hashes::fill(tx, limit)).await
     }
 
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {

@@ -17,7 +17,7 @@ use scratchbook_core::plan::sql::rows::{self, described};
 use scratchbook_core::plan::sql::text::{NewSession, TextMetadata};
 use scratchbook_core::plan::update::PreparedUpdate;
 use scratchbook_core::session::{
-    LogPositions, RunningHash, Session, SessionKey, SessionMetadata, StateBytes, no_session, seconds_of_micros,
+    LogPositions, Session, SessionKey, SessionMetadata, StateBytes, no_session, seconds_of_micros,
 };
 use scratchbook_core::state::{Scope, ScopeMap, StateMap};
 use scratchbook_core::store::taken;
@@ -106,8 +106,8 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<Option
     let position = tx.next_position()?;
     let inserted = tx.execute(
         "INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, expire_time, title, labels, position,
-             bytes, hashed_seq, running_hash)
-         VALUES (?1, ?2, ?3, 0, ?4, ?4, ?5, ?6, ?7, ?8, ?9, 0, ?10)
+             bytes)
+         VALUES (?1, ?2, ?3, 0, ?4, ?4, ?5, ?6, ?7, ?8, ?9)
          ON CONFLICT DO NOTHING",
         params![
             app,
@@ -118,8 +118,7 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<Option
             new.metadata.title,
             new.metadata.labels,
             position,
-            new.initial.as_deref().map_or(0, events::bytes_of),
-            RunningHash::start(key).as_bytes()
+            new.initial.as_deref().map_or(0, events::bytes_of)
         ],
     )?;
     if inserted == 0 {
@@ -186,37 +185,6 @@ impl SmallState {
         let (user, app) = (values(state::USER_STATE, 2, Scope::User)?, values(state::APP_STATE, 1, Scope::App)?);
         Some(Self { user, app, bytes, position: position.unsigned_abs() })
     }
-}
-
-/// The last event of a session, as stored in the session's row.
-#[derive(Debug)]
-pub(super) struct LastEvent {
-    pub(super) seq: i64,
-    /// The number of the last event that has a running hash.
-    pub(super) hashed: i64,
-    running: Option<Vec<u8>>,
-}
-
-impl LastEvent {
-    /// Returns the running hash that the next event continues; `None` if there are events without a running hash.
-    pub(super) fn running_hash(&self, key: &SessionKey) -> Fallible<Option<RunningHash>> {
-        if self.hashed != self.seq {
-            return Ok(None);
-        }
-        Ok(RunningHash::stored(self.running.as_deref(), || format!("the session {key}"))?)
-    }
-}
-
-/// Returns the last event of a session, which must exist.
-pub(super) fn last_event(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible<LastEvent> {
-    let sql = "SELECT seq, hashed_seq, running_hash FROM sessions
-        WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 AND (expire_time IS NULL OR expire_time > ?4)";
-    let address = params![key.app_name(), key.user_id(), key.session_id(), now];
-    let last =
-        tx.find_row(sql, address, |row| Ok(LastEvent { seq: row.get(0)?, hashed: row.get(1)?, running: row.get(2)? }));
-    let last = last?.ok_or_else(|| no_session(key))?;
-    check_seq(key, last.seq)?;
-    Ok(last)
 }
 
 fn check_seq(key: &SessionKey, seq: i64) -> Fallible<()> {

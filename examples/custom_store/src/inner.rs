@@ -11,8 +11,8 @@ use scratchbook_core::plan::{
     EventQuery, Found, KeyChange, PreparedArtifact, PreparedEvent, Refusal, StateQuery, replay,
 };
 use scratchbook_core::session::{
-    AppendOptions, Committed, FeedCommit, LogPositions, Outcome, Removal, RemovalKind, RunningHash, Session,
-    SessionKey, StateBytes, StateChange, StateOwner,
+    AppendOptions, Committed, FeedCommit, LogPositions, Outcome, Removal, RemovalKind, Session, SessionKey, StateBytes,
+    StateChange, StateOwner,
 };
 use scratchbook_core::state::{Scope, StateMap};
 use serde_json::{Map, Value};
@@ -158,8 +158,6 @@ impl Inner {
         let event = Arc::new(event);
         kept.events.push(event.clone());
         kept.positions.push(self.position);
-        let before = kept.running.last().copied().or(kept.start).unwrap_or_else(|| RunningHash::start(key));
-        kept.running.push(before.next(seq, &prepared.hash, &prepared.text_hash));
         self.feed.push((self.position, FeedCommit::Event { session: key.clone(), event: event.clone() }));
         kept.known.insert(event.id.clone(), (prepared.hash, self.position));
         kept.micros = prepared.micros;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use scratchbook_core::event::Event;
-use scratchbook_core::session::{RunningHash, SessionMetadata};
+use scratchbook_core::session::SessionMetadata;
 use scratchbook_core::state::Scope;
 use serde_json::{Map, Value};
 
@@ -22,9 +22,6 @@ pub(super) struct Kept {
     pub(super) events: Vec<Arc<Event>>,
     /// The position of each event in the logs.
     pub(super) positions: Vec<u64>,
-    /// The running hash before the first event; `running` has the running hash up to each event.
-    pub(super) start: Option<RunningHash>,
-    pub(super) running: Vec<RunningHash>,
     /// By event id, the hash of the event as it was sent, and the position of its commit.
     pub(super) known: HashMap<String, ([u8; 32], u64)>,
     pub(super) made: i64,

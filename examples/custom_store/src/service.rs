@@ -14,8 +14,8 @@ use scratchbook_core::plan::{
 use scratchbook_core::session::{
     AppendOptions, Capabilities, ChangeQuery, CommitNotices, Committed, CreateSessionConfig, EventHash, EventHashes,
     FeedCommit, FeedPage, FeedStart, ForkConfig, GetSessionConfig, IdScope, InitialState, ListSessionsConfig,
-    ListSessionsResponse, ListStateConfig, Outcome, Prune, PutStateOptions, Removal, RemovalKind, RunningHash, Session,
-    SessionKey, SessionService, SessionUpdate, StateBytes, StateChange, StateOwner, StatePage,
+    ListSessionsResponse, ListStateConfig, Outcome, Prune, PutStateOptions, Removal, RemovalKind, Session, SessionKey,
+    SessionService, SessionUpdate, StateBytes, StateChange, StateOwner, StatePage,
 };
 use scratchbook_core::state::{Scope, StateDelta, StateMap};
 use serde_json::{Map, Value};
@@ -65,17 +65,7 @@ impl SessionService for MapStore {
         let made = FeedCommit::Created { session: key.clone(), state: initial.clone(), forked_at: None };
         inner.sessions.insert(
             key.clone(),
-            Kept {
-                start: Some(RunningHash::start(&key)),
-                initial,
-                state,
-                metadata,
-                position,
-                made: micros,
-                micros,
-                expires,
-                ..Kept::default()
-            },
+            Kept { initial, state, metadata, position, made: micros, micros, expires, ..Kept::default() },
         );
         for change in &prepared.shared {
             inner.change(owner_of(change.scope, &key)?, change, |change| {
@@ -179,8 +169,6 @@ impl SessionService for MapStore {
             state: state.into_iter().map(|(name, (_, value))| (name, value)).collect(),
             written,
             positions: kept.positions_up_to(at).to_vec(),
-            start: kept.start,
-            running: kept.running[..events.len()].to_vec(),
             events,
             known,
             made: now(),
@@ -384,18 +372,14 @@ impl SessionService for MapStore {
         let inner = self.open()?;
         let Some(kept) = inner.live(key) else { return Ok(None) };
         let mut events = Vec::new();
-        for (event, running) in kept.events.iter().zip(&kept.running) {
+        for event in &kept.events {
             let seq = event.seq.unwrap_or_default();
             if seq > after && events.len() < limit {
                 let sent = kept.known.get(&event.id).map(|(hash, _)| hash.to_vec()).unwrap_or_default();
-                events.push(EventHash::new(seq, sent, event_text_hash(event)?, Some(*running)));
+                events.push(EventHash::new(seq, event.id.as_str(), sent, event_text_hash(event)?));
             }
         }
-        Ok(Some(EventHashes::new(kept.base, kept.start, kept.last(), kept.last()).with_events(events)))
-    }
-
-    async fn hash_events(&self, _: usize) -> Result<u64> {
-        self.open().map(|_| 0)
+        Ok(Some(EventHashes::new(kept.base, kept.last()).with_events(events)))
     }
 
     async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {
@@ -473,7 +457,6 @@ impl MapStore {
             kept.base = base;
             kept.position = kept.positions[old - 1];
             kept.positions.drain(..old);
-            kept.start = kept.running.drain(..old).next_back();
             for event in kept.events.drain(..old) {
                 kept.known.remove(&event.id);
             }

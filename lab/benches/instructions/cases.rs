@@ -8,8 +8,8 @@ use futures_util::TryStreamExt;
 use http::Request;
 use scratchbook::environment::SystemEnvironment;
 use scratchbook::model::ScriptedLlm;
-use scratchbook::plan::{prepare_event, text_hash};
-use scratchbook::session::{GetSessionConfig, RunningHash};
+use scratchbook::plan::prepare_event;
+use scratchbook::session::GetSessionConfig;
 use scratchbook::state::fold;
 use scratchbook::store::{Limits, Synchronous};
 use scratchbook::{
@@ -36,10 +36,9 @@ const CORE: f64 = 3.0;
 const ELSEWHERE: f64 = 8.0;
 
 /// The cases, in the order in which [`run`] runs them.
-pub(crate) const CASES: [Case; 12] = [
+pub(crate) const CASES: [Case; 11] = [
     Case { name: "core: read an event", calls: 100, room: CORE },
     Case { name: "core: prepare an event", calls: 100, room: CORE },
-    Case { name: "core: hash an event", calls: 100, room: CORE },
     Case { name: "core: fold 10 deltas", calls: 100, room: CORE },
     Case { name: "memory: create", calls: 100, room: CORE },
     Case { name: "memory: append", calls: 100, room: CORE },
@@ -93,8 +92,6 @@ async fn core(cases: &mut impl Iterator<Item = &'static Case>) {
     counted(cases, async |_| Event::from_json(&text).unwrap()).await;
     let limits = Limits::default();
     counted(cases, async |n| prepare_event(event(n), &SystemEnvironment, &limits).unwrap()).await;
-    let start = RunningHash::new([1; 32]);
-    counted(cases, async |n| start.next(n as u64, &[2; 32], &text_hash(&text))).await;
     let deltas: Vec<_> = (0..10).map(|n| event(n).actions.state_delta).collect();
     counted(cases, async |_| fold(Map::new(), &deltas)).await;
 }

@@ -20,7 +20,6 @@ pub(crate) const COMPARISONS: &[(&str, CompareFn)] = &[
     ("MariaDB: get of state alone at 100,000 events against 100", get_state),
     ("MariaDB: append at 100,000 events against 100", append_by_events),
     ("MariaDB: append with 1,000 idle watchers against none", append_beside_watchers),
-    ("MariaDB: append with the running hash against without it", append_hashed),
 ];
 
 const CLIENTS: usize = 16;
@@ -194,28 +193,4 @@ fn append_beside_watchers(name: &'static str) -> ComparisonRow {
         || watched.append(&of_watched, 300),
         || unwatched.append(&of_unwatched, 300),
     )
-}
-
-/// Compares appends that compute a running hash with appends to a session whose earlier events have none, which therefore
-/// compute none. One appender only: a batch of several sessions runs the same statements in both.
-fn append_hashed(name: &'static str) -> ComparisonRow {
-    let (hashed, unhashed) = (bench("hashed_"), bench("unhashed_"));
-    let keys = hashed.writers(1, |n| format!("app{n}"));
-    unhashed.writers(1, |n| format!("app{n}"));
-    // The index finds sessions in which hashes are missing. Without it, an append costs what it cost before.
-    let sql = "UPDATE unhashed_sessions SET running_hash = NULL, hashed_seq = -1;
-               ALTER TABLE unhashed_sessions DROP INDEX sessions_unhashed";
-    server().ask(sql).unwrap();
-    let row = compare_finely(
-        name,
-        RatioTarget::CostAtMost(1.03),
-        "appends",
-        || hashed.append_of_three(&keys, 300),
-        || unhashed.append_of_three(&keys, 300),
-    );
-    let missing = |prefix: &str| {
-        server().ask(&format!("SELECT COUNT(*) > 0 FROM {prefix}events WHERE running_hash IS NULL")).unwrap()
-    };
-    assert_eq!([missing("hashed_"), missing("unhashed_")].map(|text| text.trim().to_owned()), ["0", "1"]);
-    row
 }

@@ -20,8 +20,6 @@ pub(crate) const COMPARISONS: &[(&str, CompareFn)] = &[
     ("PostgreSQL: get of state alone at 100,000 events against 100", get_state),
     ("PostgreSQL: append at 100,000 events against 100", append_by_events),
     ("PostgreSQL: append with 1,000 idle watchers against none", append_beside_watchers),
-    ("PostgreSQL: append with the running hash against without it", append_hashed),
-    ("PostgreSQL: 64 appenders with the running hash against without it", batched_hashed),
 ];
 
 /// How many seconds pgbench runs in one round.
@@ -180,35 +178,4 @@ fn append_beside_watchers(name: &'static str) -> ComparisonRow {
         || watched.append(&of_watched, 300),
         || unwatched.append(&of_unwatched, 300),
     )
-}
-
-fn append_hashed(name: &'static str) -> ComparisonRow {
-    against_unhashed(name, 1, 300)
-}
-
-fn batched_hashed(name: &'static str) -> ComparisonRow {
-    against_unhashed(name, 64, 20)
-}
-
-/// Compares appends that compute a running hash with appends to sessions whose earlier events have none, which therefore
-/// compute none.
-fn against_unhashed(name: &'static str, count: usize, each: usize) -> ComparisonRow {
-    let schemas = [format!("hashed_{count}"), format!("unhashed_{count}")];
-    let (hashed, unhashed) = (bench(&schemas[0]), bench(&schemas[1]));
-    let keys = hashed.writers(count, |n| format!("app{n}"));
-    unhashed.writers(count, |n| format!("app{n}"));
-    // The index finds sessions in which hashes are missing. Without it, an append costs what it cost before.
-    let sql = "UPDATE {}.sessions SET running_hash = NULL, hashed_seq = -1; DROP INDEX {}.sessions_unhashed";
-    server().ask(&sql.replace("{}", &schemas[1])).unwrap();
-    let row = compare_finely(
-        name,
-        RatioTarget::CostAtMost(1.03),
-        "appends",
-        || hashed.append_of_three(&keys, each),
-        || unhashed.append_of_three(&keys, each),
-    );
-    let missing =
-        |schema: &str| server().ask(&format!("SELECT count(*) > 0 FROM {schema}.events WHERE running_hash IS NULL"));
-    assert_eq!([missing(&schemas[0]).unwrap(), missing(&schemas[1]).unwrap()], ["f", "t"]);
-    row
 }

@@ -103,32 +103,22 @@ class Past(Appends[S, E]):
         *,
         app_name: str | None = None,
         user_id: str | None = None,
-        against: str | None = None,
     ) -> Verified:
         """Recomputes the state of a session from its events, or the state of an app or a user from its log, and
         compares it with the stored state. Returns the number of `events` that were read and of `keys` that were
-        compared. For a session, only its own keys are compared, without those of the user and the app. The
-        `runningHash` of a session shows that its events are those that were stored.
-
-        Args:
-            against: The `runningHash` of a session that was noted earlier. The session's log has to be the log with
-                this hash, or to begin with that log.
+        compared. For a session, only its own keys are compared, without those of the user and the app. A change by
+        hand that leaves the state as it was is found with the command's `seal` and `verify --against` only.
 
         Raises:
-            DataCorruptedError: the states differ, an event was changed, removed or inserted by hand, or the log does
-                not begin with the log that was noted; the message names the first difference.
-            FailedPreconditionError: it cannot be decided whether the log begins with the log that was noted, because
-                events were pruned or have no running hash yet.
+            DataCorruptedError: the states differ, or an event is missing; the message names the first difference.
         """
         if session is not None and (app_name is not None or user_id is not None):
             raise InvalidArgumentError(
                 "verify what? give a session, or an app_name with a user_id or without, not both"
             )
-        if against is not None and session is None:
-            raise InvalidArgumentError("verify what against the hash? give a session, which has a running hash")
         if session is not None:
             address = self._named(session)
-            text = await self._core.verify(address, against)
+            text = await self._core.verify(address)
             if text is None:
                 raise no_session(address)
         elif app_name is not None:

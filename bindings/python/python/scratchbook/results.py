@@ -42,16 +42,7 @@ class KeyDiff(TypedDict, total=False):
     after: Any
 
 
-class _Hashed(TypedDict, total=False):
-    runningHash: str
-    """Of a session: a hash over all its events, as 64 hexadecimal digits."""
-    unhashedEvents: int
-    """Of a session: how many events have no running hash yet."""
-    notedEvent: int
-    """With `against`: the number of the event up to which the running hash was the given one."""
-
-
-class Verified(_Hashed):
+class Verified(TypedDict):
     """The result of `verify`. For a session, it has the numbers of its `events` and of its own `keys`, without those of
     the user and the app. For a user or an app, `events` counts its writes."""
 

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use scratchbook::session::RunningHash;
 
 use super::values::{self, Span, Start};
 use super::{AddressArgs, named};
@@ -21,9 +20,7 @@ pub(super) const VERIFY_EXAMPLES: &str = "\
 Examples:
   scratchbook verify
   scratchbook verify --app shop
-  scratchbook verify --session shop/alice/s1
-  scratchbook verify --session shop/alice/s1 --against 3f8a...  # a noted hash
-  scratchbook verify --hashes > hashes.txt";
+  scratchbook verify --session shop/alice/s1";
 
 pub(super) const PRUNE_EXAMPLES: &str = "\
 Examples:
@@ -40,12 +37,6 @@ Examples:
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     pub(crate) address: AddressArgs,
-    /// Prove that the session's log is the one with this running hash, or begins with it
-    #[arg(long, value_name = "HASH", value_parser = values::running_hash)]
-    pub(crate) against: Option<RunningHash>,
-    /// Also print the running hash of each session. It is always printed if one session is named
-    #[arg(long)]
-    pub(crate) hashes: bool,
 }
 
 #[derive(Debug, Args)]

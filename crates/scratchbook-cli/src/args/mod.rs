@@ -266,10 +266,6 @@ Examples:
     ///
     /// Without options, the command verifies the whole database. It prints every difference, and the exit code is then
     /// 12. Other programs can write to the database in the meantime.
-    ///
-    /// The running hash of a session shows that its events are those that were stored. It finds events that were
-    /// changed, removed or inserted by hand. Note the printed hash outside of the database. Later, --against proves that
-    /// the log still begins with the same events.
     #[command(after_help = maintenance::VERIFY_EXAMPLES)]
     Verify(VerifyArgs),
     /// Delete expired sessions, old events and old entries of state logs

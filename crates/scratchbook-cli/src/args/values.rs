@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SpanRelativeTo, Timestamp};
-use scratchbook::session::{FeedCursor, FeedStart, RunningHash};
+use scratchbook::session::{FeedCursor, FeedStart};
 
 /// A duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,11 +67,6 @@ pub(super) fn moment(text: &str) -> Result<PointInTime, String> {
 /// Parses a number of a type that excludes 0.
 pub(super) fn at_least_one<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| "it is a whole number, at least 1".to_owned())
-}
-
-/// Parses a running hash.
-pub(super) fn running_hash(text: &str) -> Result<RunningHash, String> {
-    text.parse().map_err(|_| "it has 64 hexadecimal digits, as 'scratchbook verify' prints it".to_owned())
 }
 
 /// Parses the number of an event.

@@ -79,7 +79,7 @@ impl SessionService for ScenarioRecorder {
     forward_sessions!(self.sessions =>
         capabilities, get_session, get_initial_state, get_state_at, blame, fork_session, list_state, list_feed, commits,
         update_session, prune, list_sessions, locate_session, delete_session, get_state, state_bytes, put_state,
-        list_state_changes, list_event_hashes, hash_events, list_owners, delete_user, check_writable, close);
+        list_state_changes, list_event_hashes, list_owners, delete_user, check_writable, close);
 
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let session = self.sessions.create_session(app_name, user_id, config).await?;

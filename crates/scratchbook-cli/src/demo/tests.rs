@@ -49,7 +49,7 @@ impl SessionService for WrongStore {
     forward_sessions!(self.store =>
         capabilities, create_session, get_initial_state, get_state_at, blame, fork_session, list_state, list_feed,
         commits, update_session, prune, list_sessions, locate_session, delete_session, append, get_state, state_bytes,
-        put_state, list_state_changes, list_event_hashes, hash_events, list_owners, delete_user, check_writable, close);
+        put_state, list_state_changes, list_event_hashes, list_owners, delete_user, check_writable, close);
 
     async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
         match self.store.get_session(key, config).await? {

@@ -7,7 +7,6 @@
 
 mod apps;
 mod banner;
-mod hashing;
 mod listen;
 mod open_files;
 mod options;
@@ -57,7 +56,6 @@ pub(crate) async fn serve(
     if let Some(key) = &database.sealed_by {
         tracing::info!(%key, "new values are encrypted");
     }
-    let hashing = hashing::start(Arc::clone(&database.sessions));
     let names = apps.names();
     let connections = open_files::room_for_connections(&args.limits);
     let server = Server::builder(counted(database.store(), &names)).metrics(move || metrics.render());
@@ -80,7 +78,6 @@ pub(crate) async fn serve(
         shutdown::reload_at_hangup(server.clone())?;
     }
     shutdown.end(|stop| server.run(listener, stop)).await?;
-    hashing.abort();
     let closed = database.close().await;
     // Telemetry ends last, because it flushes the log.
     telemetry.end().await;

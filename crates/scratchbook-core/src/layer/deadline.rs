@@ -52,7 +52,7 @@ impl<S: SessionService> SessionService for WithDeadline<S> {
     forward_sessions!(self.bound(self.service) =>
         create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_state, list_feed,
         update_session, prune, list_sessions, locate_session, delete_session, append, get_state, state_bytes, put_state,
-        list_state_changes, list_event_hashes, hash_events, list_owners, delete_user, check_writable, close);
+        list_state_changes, list_event_hashes, list_owners, delete_user, check_writable, close);
 
     forward_sessions!(self.service => capabilities, commits);
 }

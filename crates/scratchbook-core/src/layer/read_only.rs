@@ -70,10 +70,6 @@ impl<S: SessionService> SessionService for ReadOnly<S> {
         denied("fork a session")
     }
 
-    async fn hash_events(&self, _: usize) -> Result<u64> {
-        denied("compute running hashes")
-    }
-
     async fn delete_session(&self, _: &SessionKey) -> Result<()> {
         denied("delete a session")
     }

@@ -61,7 +61,7 @@ impl<S> WithSecretKeys<S> {
 impl<S: SessionService> SessionService for WithSecretKeys<S> {
     forward_sessions!(self.service =>
         capabilities, get_initial_state, get_state_at, blame, locate_session, delete_session, append, get_state, state_bytes,
-        list_state, put_state, list_state_changes, commits, update_session, prune, list_event_hashes, hash_events, list_owners, delete_user,
+        list_state, put_state, list_state_changes, commits, update_session, prune, list_event_hashes, list_owners, delete_user,
         check_writable, close);
 
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {

@@ -16,7 +16,7 @@ use crate::plan::commit::{KeyChange, PreparedSession};
 use crate::plan::limits::Limits;
 use crate::plan::query::{EventQuery, StateQuery, since_bounds};
 use crate::session::{
-    Events, LogPositions, RunningHash, Session, SessionKey, SessionMetadata, StateBytes, StateOwner, seconds_of_micros,
+    Events, LogPositions, Session, SessionKey, SessionMetadata, StateBytes, StateOwner, seconds_of_micros,
 };
 use crate::state::{Scope, ScopeMap, StateMap};
 
@@ -75,10 +75,6 @@ pub(super) struct MemorySession {
     pub(super) events: Events,
     /// What is kept beside each event.
     pub(super) entries: VecDeque<EventRecord>,
-    /// The running hash before the first event; `None` if it is the same as in a new session.
-    pub(super) start: Option<RunningHash>,
-    /// The running hash up to each of the events for which it was computed.
-    pub(super) running: VecDeque<RunningHash>,
     /// The size of all events and the initial state together.
     pub(super) bytes: u64,
     /// The state after some of the events, by number.

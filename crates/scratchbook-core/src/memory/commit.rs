@@ -96,7 +96,7 @@ impl AppData {
         let stored = user.sessions.get_mut(key.session_id()).filter(|stored| !stored.is_expired(now));
         let stored = stored.ok_or_else(|| no_session(key))?;
         let (id, id_hash) = (&write.event.id, stored.ids.hash(&write.event.id));
-        if let Some(committed) = stored.replayed(id_hash, id, || Ok(write.sent.hashes(&write.event)?.1))? {
+        if let Some(committed) = stored.replayed(id_hash, id, || write.sent.hash(&write.event))? {
             return Ok(committed);
         }
         let EventWrite { mut event, sent, bytes, micros, update, shared_keys } = write;
@@ -162,7 +162,7 @@ impl MemorySession {
         };
         let entry = event.seq.and_then(|seq| self.entry(seq));
         let entry = entry.ok_or_else(|| Error::internal("an event without its place"))?;
-        let outcome = replay_of(id, sent()? == entry.sent.hashes(event)?.1)?;
+        let outcome = replay_of(id, sent()? == entry.sent.hash(event)?)?;
         let logs = LogPositions::of_feed(entry.position);
         Ok(Some(Committed::new(Arc::clone(event), outcome).with_log_positions(logs)))
     }

@@ -1,14 +1,13 @@
-//! The running hash of a session. It is computed only on request, which is possible because a stored event never
-//! changes. The caller holds the app's lock.
+//! The hashes of events, computed when they are asked for.
 
 use std::sync::Arc;
 
-use super::app::{EventRecord, MemorySession};
+use super::app::MemorySession;
 use crate::error::Result;
 use crate::event::Event;
 use crate::json;
-use crate::plan::sent::Completed;
-use crate::session::{EventHash, EventHashes, RunningHash};
+use crate::plan::sent::{Completed, text_hash};
+use crate::session::{EventHash, EventHashes, Events};
 
 /// How an event was sent. A retry is recognized by this.
 #[derive(Clone, Debug)]
@@ -20,53 +19,44 @@ pub(super) enum SentForm {
 }
 
 impl SentForm {
-    /// Returns the SHA-256 of the stored event's text, and the hash of the event as it was sent.
-    pub(super) fn hashes(&self, event: &Event) -> Result<([u8; 32], [u8; 32])> {
-        use sha2::Digest;
-        let text = json::to_text(event, "the event")?;
-        Ok(match self {
-            Self::AsStored(completed) => {
-                let (stored, sent) = completed.hash(event, &text)?;
-                (stored.finalize().into(), sent.finalize().into())
-            }
-            Self::Hash(hash) => (sha2::Sha256::digest(&text).into(), **hash),
-        })
+    /// Returns the hash of the event as it was sent, for the event as it is stored.
+    pub(super) fn hash(&self, event: &Event) -> Result<[u8; 32]> {
+        match self {
+            Self::AsStored(completed) => completed.hash(event, &json::to_text(event, "the event")?),
+            Self::Hash(hash) => Ok(**hash),
+        }
     }
 }
 
+/// Some events of a session, and how each was sent.
+pub(super) struct ListedEvents {
+    base: u64,
+    last: u64,
+    events: Events,
+    sent: Vec<SentForm>,
+}
+
 impl MemorySession {
-    /// Continues the running hash by at most this many events; returns whether the hash now includes the last event.
-    pub(super) fn hash_events(&mut self, most: usize) -> Result<bool> {
-        let from = self.running.len();
-        let events = self.events.slice(from, self.events.len().min(from.saturating_add(most)));
-        for (event, entry) in events.iter().zip(self.entries.range(from..)) {
-            let (text, sent) = entry.sent.hashes(event)?;
-            self.running.push_back(self.head().next(event.seq.unwrap_or_default(), &sent, &text));
-        }
-        Ok(self.running.len() == self.events.len())
-    }
-
-    /// Returns the running hash, as far as it was computed.
-    fn head(&self) -> RunningHash {
-        self.running.back().copied().unwrap_or_else(|| self.start())
-    }
-
-    /// Returns the running hash before the first event.
-    pub(super) fn start(&self) -> RunningHash {
-        self.start.unwrap_or_else(|| RunningHash::start(&self.key))
-    }
-
-    /// Returns the hashes of the events after a number. The running hash has to include the last event.
-    pub(super) fn event_hashes(&self, after: u64, limit: usize) -> Result<EventHashes> {
+    /// Returns at most `limit` events after a number. The events themselves are shared, not copied.
+    pub(super) fn listed_for_hashes(&self, after: u64, limit: usize) -> ListedEvents {
         let from = self.count_up_to(after);
-        let events = self.events.slice(from, self.events.len().min(from.saturating_add(limit)));
-        let kept = self.entries.range(from..).zip(self.running.range(from..));
-        let hashes = events.iter().zip(kept).map(|(event, (EventRecord { sent, .. }, running))| {
-            let (text, sent) = sent.hashes(event)?;
-            Ok(EventHash::new(event.seq.unwrap_or_default(), sent.to_vec(), text, Some(*running)))
-        });
-        let last = self.last();
-        let page = EventHashes::new(self.base, Some(self.start()), last, last).with_head(Some(self.head()));
-        Ok(page.with_events(hashes.collect::<Result<_>>()?))
+        let to = self.events.len().min(from.saturating_add(limit));
+        let sent = self.entries.range(from..to).map(|entry| entry.sent.clone()).collect();
+        ListedEvents { base: self.base, last: self.last(), events: self.events.slice(from, to), sent }
+    }
+}
+
+impl ListedEvents {
+    pub(super) fn hashes(self) -> Result<EventHashes> {
+        let mut hashes = Vec::with_capacity(self.sent.len());
+        for (event, sent) in self.events.iter().zip(self.sent) {
+            let text = json::to_text(event, "the event")?;
+            let sent = match sent {
+                SentForm::AsStored(completed) => completed.hash(event, &text)?.to_vec(),
+                SentForm::Hash(hash) => hash.to_vec(),
+            };
+            hashes.push(EventHash::new(event.seq.unwrap_or_default(), event.id.as_str(), sent, text_hash(&text)));
+        }
+        Ok(EventHashes::new(self.base, self.last).with_events(hashes))
     }
 }

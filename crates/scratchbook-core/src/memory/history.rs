@@ -86,8 +86,6 @@ impl MemorySession {
         Self {
             key: key.clone(),
             bytes: initial_bytes(&initial),
-            start: None,
-            running: VecDeque::new(),
             state_bytes: bytes_of_values(&initial),
             state: initial.clone(),
             initial,
@@ -152,8 +150,6 @@ impl MemorySession {
             key: fork.clone(),
             bytes: initial_bytes(&self.initial) + entries.iter().map(|entry| entry.bytes).sum::<u64>(),
             entries,
-            start: Some(self.start()),
-            running: self.running.iter().take(count).copied().collect(),
             initial: self.initial.clone(),
             base: self.base,
             position: self.position,

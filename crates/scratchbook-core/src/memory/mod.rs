@@ -29,6 +29,7 @@ use uuid::Uuid;
 use self::app::{AppData, MemorySession, User, owned};
 use self::commit::is_plain;
 use self::feed::FeedItem;
+use self::hashes::ListedEvents;
 use self::owned::{Logged, Origin};
 use self::place::SharedListPosition;
 use crate::environment::{Environment, SystemEnvironment};
@@ -42,7 +43,6 @@ use crate::plan::locate::{LocateQuery, taken_within};
 use crate::plan::query::{EventQuery, ListQuery, StateQuery};
 use crate::plan::quota::{QuotaStore, Quotas, reserve_bytes, reserve_event, reserve_fork, reserve_session};
 use crate::plan::room::{CountedUsers, Room, bytes_of_values};
-use crate::plan::running_hash::HASHED_AT_ONCE;
 use crate::plan::sent::prepare_unwritten;
 use crate::plan::update::{prepare_append, prepare_update};
 use crate::plan::usage::Usage;
@@ -518,21 +518,9 @@ impl SessionService for InMemorySessionService {
         let Some(app) = self.app(key.app_name())? else {
             return Ok(None);
         };
-        loop {
-            // The lock is released after each step, so that other calls get their turn.
-            let mut app = write(&app);
-            let Some(stored) = app.session_mut(key).filter(|stored| !stored.is_expired(|| self.now_micros())) else {
-                return Ok(None);
-            };
-            if stored.hash_events(HASHED_AT_ONCE)? {
-                return stored.event_hashes(after, limit).map(Some);
-            }
-        }
-    }
-
-    async fn hash_events(&self, _: usize) -> Result<u64> {
-        // Running hashes are computed when they are listed.
-        self.check_open().map(|()| 0)
+        let listed = self.live(&read(&app), key).map(|(_, stored)| stored.listed_for_hashes(after, limit));
+        // The texts are written and hashed without the app's lock.
+        listed.map(ListedEvents::hashes).transpose()
     }
 
     async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {

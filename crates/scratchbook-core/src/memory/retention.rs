@@ -48,8 +48,6 @@ impl MemorySession {
         if count == 0 {
             return Ok(Vec::new());
         }
-        // The running hash continues from the last pruned event.
-        self.hash_events(count.saturating_sub(self.running.len()))?;
         let pruned: Vec<_> = self.entries.drain(..count).collect();
         let (begins, pruned_bytes) =
             (initial_bytes(&self.initial), pruned.iter().map(|entry| entry.bytes).sum::<u64>());
@@ -60,7 +58,6 @@ impl MemorySession {
             self.by_time.remove(&(time_order(event.timestamp.unwrap_or_default()), event.seq.unwrap_or_default()));
         }
         self.events = self.events.slice(count, self.events.len());
-        self.start = self.running.drain(..count).next_back();
         self.position = pruned.last().map_or(self.position, |entry| entry.position);
         self.checkpoints.retain(|seq, _| *seq > base);
         self.base = base;

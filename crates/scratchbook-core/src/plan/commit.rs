@@ -34,8 +34,6 @@ pub struct Prepared {
     pub text: String,
     /// The hash of the event as it was sent, together with the update if there is one. It identifies a retry.
     pub hash: [u8; 32],
-    /// The SHA-256 of [`text`](Self::text), for the running hash.
-    pub text_hash: [u8; 32],
     /// The session's new update time, in microseconds since 1970.
     pub micros: i64,
     /// The changes to stored keys, in the order of locking: by scope (session, user, app), and within a scope by name.
@@ -92,8 +90,7 @@ pub fn prepare_event(mut event: Event, environment: &dyn Environment, limits: &L
     let completed = Completed::complete(&mut event, environment)?;
     let mut text = json::to_text(&event, "the event")?;
     event.check_extras(&text)?;
-    let (stored, sent) = completed.hash(&event, &text)?;
-    let (hash, text_hash) = (with_operations(sent, operations.as_ref())?, stored.finalize().into());
+    let hash = with_operations(completed.hasher(&event, &text)?, operations.as_ref())?;
     limits.check_event(&event.id, text.len() as u64, &event.actions.state_delta)?;
     if let Some(delta) = operations {
         event.actions.state_delta = delta;
@@ -101,17 +98,7 @@ pub fn prepare_event(mut event: Event, environment: &dyn Environment, limits: &L
     }
     let micros = micros_of_seconds(event.timestamp.unwrap_or_default());
     let changes = key_changes(&event.actions.state_delta);
-    Ok(Prepared {
-        event,
-        text,
-        hash,
-        text_hash,
-        micros,
-        changes,
-        limits: *limits,
-        update: None,
-        deadline: Deadline::current(),
-    })
+    Ok(Prepared { event, text, hash, micros, changes, limits: *limits, update: None, deadline: Deadline::current() })
 }
 
 impl Prepared {

@@ -35,8 +35,6 @@ pub mod resolve;
 mod rewind;
 #[doc(hidden)]
 pub mod room;
-#[doc(hidden)]
-pub mod running_hash;
 pub(crate) mod sent;
 #[doc(hidden)]
 pub mod sql;
@@ -59,5 +57,5 @@ pub use locate::LocateQuery;
 pub use query::{EventQuery, ListPosition, ListQuery, StateQuery};
 pub use resolve::{Found, Refusal, WrittenKey};
 pub use room::Room;
-pub use running_hash::{event_text_hash, text_hash};
+pub use sent::{event_text_hash, text_hash};
 pub use update::{PreparedUpdate, prepare_append, prepare_update};

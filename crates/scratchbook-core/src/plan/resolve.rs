@@ -10,7 +10,6 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::commit::{KeyChange, Prepared, PreparedSession, PreparedState};
-use super::running_hash::text_hash;
 use crate::environment::{Deadline, STEPS};
 use crate::error::{ConflictCause, Error, ErrorKind, KeyConflict, KeyWriter, Result};
 use crate::json;
@@ -130,8 +129,7 @@ impl Prepared {
         event.actions.state_delta = resolved_delta(&self.event.actions.state_delta, &changes)?;
         let text = json::to_text(&event, "the event")?;
         self.limits.check_event(&event.id, text.len() as u64, &event.actions.state_delta)?;
-        let text_hash = text_hash(&text);
-        Ok(Self { event, text, text_hash, changes, update: self.update.clone(), ..*self })
+        Ok(Self { event, text, changes, update: self.update.clone(), ..*self })
     }
 }
 

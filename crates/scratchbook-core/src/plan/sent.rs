@@ -72,27 +72,43 @@ impl Completed {
         Ok(completed)
     }
 
-    /// Returns two hashers that accept more bytes: the SHA-256 of the event's text as it is stored, and of its text as
-    /// it was sent.
-    ///
-    /// The two texts only differ at their ends, so their common beginning is hashed once.
-    pub(crate) fn hash(self, event: &Event, text: &str) -> Result<(Sha256, Sha256)> {
+    /// Returns the SHA-256 of the text of an event as it was sent. `text` is its text as it is stored.
+    pub(crate) fn hash(self, event: &Event, text: &str) -> Result<[u8; 32]> {
+        Ok(self.hasher(event, text)?.finalize().into())
+    }
+
+    /// Returns the same as [`hash`](Self::hash) as a hasher that takes more bytes.
+    pub(super) fn hasher(self, event: &Event, text: &str) -> Result<Sha256> {
         if self == (Self { id: false, time: false }) {
-            let hash = Sha256::new_with_prefix(text);
-            return Ok((hash.clone(), hash));
+            return Ok(Sha256::new_with_prefix(text));
         }
+        // The two texts differ only at their ends.
         let stored = EventEnd { id: &event.id, timestamp: event.timestamp };
         let sent =
             EventEnd { id: if self.id { "" } else { stored.id }, timestamp: stored.timestamp.filter(|_| !self.time) };
         if let Some(start) = text.strip_suffix(stored.text()?.as_str()) {
-            let start = Sha256::new_with_prefix(start);
-            return Ok((start.clone().chain_update(stored.text()?), start.chain_update(sent.text()?)));
+            return Ok(Sha256::new_with_prefix(start).chain_update(sent.text()?));
         }
         // Here unknown fields follow the id and the timestamp.
         let mut event = event.clone();
         (event.id, event.timestamp) = (sent.id.to_owned(), sent.timestamp);
-        Ok((Sha256::new_with_prefix(text), Sha256::new_with_prefix(json::to_text(&event, "the event")?)))
+        Ok(Sha256::new_with_prefix(json::to_text(&event, "the event")?))
     }
+}
+
+/// Returns the SHA-256 of an event's stored text.
+#[must_use]
+pub fn text_hash(text: &str) -> [u8; 32] {
+    Sha256::digest(text).into()
+}
+
+/// Returns the SHA-256 of the text of an event that a store keeps in memory.
+///
+/// # Errors
+///
+/// None in practice: the event was written as text when it was prepared.
+pub fn event_text_hash(event: &Event) -> Result<[u8; 32]> {
+    Ok(text_hash(&json::to_text(event, "the event")?))
 }
 
 /// The last fields in the text of an event without unknown fields, in this order.
@@ -131,15 +147,14 @@ mod tests {
         events
     }
 
-    /// However the two hashes are computed, they equal the hashes of the two whole texts.
+    /// However the hash is computed, it equals the hash of the whole text as it was sent.
     #[test]
-    fn an_event_is_hashed_as_it_was_sent_and_as_it_is_stored() {
+    fn an_event_is_hashed_as_it_was_sent() {
         for event in events() {
             let sent = json::to_text(&event, "it").unwrap();
             let prepared = prepare_event(event, &SystemEnvironment, &Limits::default()).unwrap();
             assert_eq!(prepared.text, json::to_text(&prepared.event, "it").unwrap());
             assert_eq!(prepared.hash, <[u8; 32]>::from(Sha256::digest(&sent)), "{sent}");
-            assert_eq!(prepared.text_hash, <[u8; 32]>::from(Sha256::digest(&prepared.text)), "{sent}");
         }
     }
 

@@ -60,8 +60,8 @@ capabilities! {
         ExactIntegers,
         /// Pages are limited by bytes as well as by number.
         PageBytes,
-        /// A session has a [running hash](super::RunningHash), by which changed events are found.
-        RunningHash,
+        /// The hashes of stored events are [reported](super::SessionService::list_event_hashes).
+        EventHashes,
         /// Events need no author, and may have times up to the last second of the year 9999.
         AnyEvents,
     }

@@ -9,8 +9,8 @@ use super::history::{self, KeyWrite, StateDiff};
 use super::verify::{self, Verified};
 use super::watch::{self, Watch, Watched};
 use super::{
-    AppendOptions, ConflictMode, Expiry, FeedPage, FeedStart, GetSessionConfig, Outcome, RunningHash, Session,
-    SessionKey, SessionService, SessionUpdate, StateOwner, retry,
+    AppendOptions, ConflictMode, Expiry, FeedPage, FeedStart, GetSessionConfig, Outcome, Session, SessionKey,
+    SessionService, SessionUpdate, StateOwner, retry,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
@@ -204,8 +204,8 @@ pub trait SessionServiceExt: SessionService {
     /// reports: keys, values, their writers, the numbers of the events, and the states that the store keeps of earlier
     /// events. `None` if the session does not exist.
     ///
-    /// It also computes the session's [running hash](RunningHash) again from the stored events, and so finds the first
-    /// event that was changed, removed or inserted by hand, even if the event changes no state.
+    /// It finds an event that is missing, and one whose delta does not fit the state. It does not find a change by hand
+    /// that leaves both as they were, such as another text.
     ///
     /// Writes during the verification are not compared: the session is verified as it was at the start.
     ///
@@ -213,20 +213,7 @@ pub trait SessionServiceExt: SessionService {
     ///
     /// `DataCorrupted` names the first difference, or the row that cannot be read.
     async fn verify_session(&self, key: &SessionKey) -> Result<Option<Verified>> {
-        verify::session(self, key, None).await
-    }
-
-    /// Does the same as [`verify_session`](Self::verify_session), and proves that the session's log is, or begins
-    /// with, the log whose running hash was noted earlier. [`Verified::noted`] is the number of the last event of the
-    /// noted log.
-    ///
-    /// # Errors
-    ///
-    /// `DataCorrupted` if the log does not begin with the noted one; `FailedPrecondition` if this cannot be decided,
-    /// because events were pruned or have no running hash yet; `Unsupported` if the store has no running hashes;
-    /// otherwise as [`verify_session`](Self::verify_session).
-    async fn verify_session_against(&self, key: &SessionKey, noted: &RunningHash) -> Result<Option<Verified>> {
-        verify::session(self, key, Some(noted)).await
+        verify::session(self, key).await
     }
 
     /// Computes a user's or an app's state again from its log and compares it with what the store reports. It also

@@ -32,7 +32,7 @@ pub fn unsupported(method: &str, instead: &str) -> Error {
 ///     forward_sessions!(self.service =>
 ///         capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session,
 ///         list_sessions, locate_session, append, get_state, state_bytes, list_state, put_state, list_state_changes, list_feed,
-///         commits, update_session, list_event_hashes, hash_events, list_owners, check_writable, close);
+///         commits, update_session, list_event_hashes, list_owners, check_writable, close);
 ///
 ///     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
 ///         Err(Error::new(ErrorKind::PermissionDenied, format!("{key} stays")))
@@ -112,7 +112,7 @@ macro_rules! forward_sessions {
 ///     forward_sessions!(self.service =>
 ///         create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_sessions,
 ///         locate_session, delete_session, append, get_state, state_bytes, list_state, put_state, list_state_changes,
-///         update_session, prune, list_event_hashes, hash_events, list_owners, delete_user, check_writable, close);
+///         update_session, prune, list_event_hashes, list_owners, delete_user, check_writable, close);
 /// }
 ///
 /// # fn main() {
@@ -222,9 +222,6 @@ macro_rules! __signature {
     (list_event_hashes $how:tt) => {
         $crate::__method! { $how list_event_hashes<'a>(key: &'a $crate::sig::SessionKey, after: u64, limit: usize)
         -> Option<$crate::sig::EventHashes> }
-    };
-    (hash_events $how:tt) => {
-        $crate::__method! { $how hash_events<>(limit: usize) -> u64 }
     };
     (list_owners $how:tt) => {
         $crate::__method! { $how list_owners<'a>(after: Option<&'a $crate::sig::StateOwner>, limit: usize)

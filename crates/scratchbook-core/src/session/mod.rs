@@ -3,6 +3,7 @@
 mod capability;
 mod check;
 mod commit_scope;
+mod event_hashes;
 mod ext;
 mod feed;
 mod forward;
@@ -12,7 +13,6 @@ mod metadata;
 mod notices;
 mod options;
 mod retry;
-mod running_hash;
 mod secret;
 mod seen;
 mod service;
@@ -20,7 +20,6 @@ mod state_bytes;
 mod sync;
 mod tail;
 mod verify;
-mod verify_hashes;
 mod watch;
 mod watches;
 
@@ -38,6 +37,7 @@ use crate::state::{StateDelta, StateMap};
 pub use crate::{forward_sessions, unsupported_sessions};
 pub use capability::{Capabilities, Capability};
 pub use check::{CheckedWrite, StateCheck};
+pub use event_hashes::{EventHash, EventHashes};
 pub use ext::SessionServiceExt;
 pub use feed::{FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, Removal, RemovalKind};
 pub use history::{KeyDiff, KeyWrite, StateDiff};
@@ -49,7 +49,6 @@ pub use options::{
     GetSessionConfig, IdScope, InitialState, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
     Outcome, Prune, PutStateOptions, SharedKeys, StateChange, StatePage, StateSelection,
 };
-pub use running_hash::{EventHash, EventHashes, RunningHash};
 pub use secret::SecretKeys;
 pub use seen::{LogPositions, Seen};
 pub use service::SessionService;

@@ -266,24 +266,13 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// Only the errors that any call of the store can return.
     async fn prune(&self, what: Prune, limit: usize) -> Result<u64>;
 
-    /// Returns the hashes of at most `limit` of a session's events after the number `after`, and what is needed to
-    /// verify them; `None` if the session does not exist.
-    /// [`SessionServiceExt`](super::SessionServiceExt::verify_session) uses this to find events that were changed,
-    /// removed or inserted by hand.
+    /// Returns the hashes of at most `limit` of a session's events after the number `after`; `None` if the session does
+    /// not exist. A seal keeps the hash of each event's text as it is stored, by which changed events are found later.
     ///
     /// # Errors
     ///
     /// `DataCorrupted` names a row that cannot be read.
     async fn list_event_hashes(&self, key: &SessionKey, after: u64, limit: usize) -> Result<Option<EventHashes>>;
-
-    /// Computes missing running hashes: of events stored before an upgrade, and of events appended by an older
-    /// program. Computes at most `limit` hashes and returns how many it has computed; 0 if none is missing. After an
-    /// interruption, call this again.
-    ///
-    /// # Errors
-    ///
-    /// Only the errors that any call of the store can return.
-    async fn hash_events(&self, limit: usize) -> Result<u64>;
 
     /// Lists at most `limit` owners of data, after the owner `after` or from the beginning: each app, followed by each
     /// of its users, in byte order. An owner is listed if it has a session, an artifact, or state with its log. An
@@ -325,6 +314,6 @@ impl<S: SessionService + ?Sized> SessionService for Arc<S> {
     forward_sessions!(**self =>
         capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_state,
         list_feed, commits, update_session, prune, list_sessions, locate_session, delete_session, append,
-        get_state, state_bytes, put_state, list_state_changes, list_event_hashes, hash_events, list_owners,
+        get_state, state_bytes, put_state, list_state_changes, list_event_hashes, list_owners,
         delete_user, check_writable, close);
 }

@@ -1,4 +1,4 @@
-//! Verification that the reported state is the fold of the event log, and that the log is the one that was stored.
+//! Verification that the reported state is the fold of the event log.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -6,10 +6,9 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::history::PAGE;
-use super::verify_hashes::{self, HashedEvents};
 use super::{
-    ChangeQuery, FoldRoom, GetSessionConfig, InitialState, PAGE_BYTES, RunningHash, Session, SessionKey,
-    SessionService, StateChange, StateOwner,
+    ChangeQuery, FoldRoom, GetSessionConfig, InitialState, PAGE_BYTES, Session, SessionKey, SessionService,
+    StateChange, StateOwner,
 };
 use crate::environment::Deadline;
 use crate::error::{Error, ErrorKind, KeyWriter, Result};
@@ -31,45 +30,28 @@ pub struct Verified {
     pub events: u64,
     /// The number of keys in the result of the fold, all equal to the reported keys.
     pub keys: u64,
-    /// The running hash of a session up to the last event that has one. `None` for the state of a user or an app, and if
-    /// the store has no running hashes.
-    pub running_hash: Option<RunningHash>,
-    /// How many of the session's events the running hash does not cover, because an older program has appended them, or
-    /// [`hash_events`](SessionService::hash_events) has not reached them yet.
-    pub unhashed: u64,
-    /// If a noted running hash was given, the number of the event up to which the running hash equals it.
-    pub noted: Option<u64>,
 }
 
-pub(super) async fn session<S: SessionService + ?Sized>(
-    service: &S,
-    key: &SessionKey,
-    noted: Option<&RunningHash>,
-) -> Result<Option<Verified>> {
+pub(super) async fn session<S: SessionService + ?Sized>(service: &S, key: &SessionKey) -> Result<Option<Verified>> {
     let mut found_wrong = false;
     for _ in 1..TRIES {
-        match try_session(service, key, noted).await {
+        match try_session(service, key).await {
             Err(error) if error.kind() == ErrorKind::Conflict => {}
             // A session created again meanwhile may look corrupted. Real corruption is found again on the next attempt.
             Err(error) if error.kind() == ErrorKind::DataCorrupted && !found_wrong => found_wrong = true,
             done => return done,
         }
     }
-    try_session(service, key, noted).await
+    try_session(service, key).await
 }
 
 /// Verifies a session once. Fails with `Conflict` if the session changes too fast, or was pruned or deleted meanwhile.
-async fn try_session<S: SessionService + ?Sized>(
-    service: &S,
-    key: &SessionKey,
-    noted: Option<&RunningHash>,
-) -> Result<Option<Verified>> {
+async fn try_session<S: SessionService + ?Sized>(service: &S, key: &SessionKey) -> Result<Option<Verified>> {
     let Some((session, blame)) = with_writers(service, key).await? else {
         return Ok(None);
     };
     let initial = service.get_initial_state(key).await?.ok_or_else(|| moved(key))?;
     let begin = initial.seq;
-    let hashes = verify_hashes::verify(service, key, session.seq(), noted).await?;
     let folded = fold(service, &session, initial).await?;
     compare(key, &own_values(session.state()), &folded, "its events give")?;
     for (name, (seq, _)) in &folded {
@@ -80,9 +62,7 @@ async fn try_session<S: SessionService + ?Sized>(
             return Err(differs(key, name, &format!("was written by event {seq}, and is said to be by {found}")));
         }
     }
-    let HashedEvents { running, unhashed, noted } = hashes;
-    let (events, keys) = (session.seq() - begin, folded.len() as u64);
-    Ok(Some(Verified { events, keys, running_hash: running, unhashed, noted }))
+    Ok(Some(Verified { events: session.seq() - begin, keys: folded.len() as u64 }))
 }
 
 /// Returns the session's state and the writers of its keys, both as of its last event.
@@ -191,7 +171,7 @@ fn differs(of: impl std::fmt::Display, name: &str, what: &str) -> Error {
     Error::corrupted(format!("the key '{name}' of {of} {what}"))
 }
 
-pub(super) fn moved(key: &SessionKey) -> Error {
+fn moved(key: &SessionKey) -> Error {
     Error::new(ErrorKind::Conflict, format!("the session {key} was changed all the time; verify it when it is quieter"))
 }
 
@@ -209,8 +189,7 @@ async fn try_state<S: SessionService + ?Sized>(service: &S, owner: &StateOwner) 
     for _ in 0..TRIES {
         let shown = service.get_state(owner).await?;
         let Err(error) = log.compare(owner, &shown) else {
-            let (events, keys) = (log.events, log.values.len() as u64);
-            return Ok(Verified { events, keys, ..Verified::default() });
+            return Ok(Verified { events: log.events, keys: log.values.len() as u64 });
         };
         let before = log.events;
         log.read(service, owner).await?;

@@ -19,7 +19,7 @@ use scratchbook_core::state::{StateDelta, StateMap};
 #[async_trait]
 impl<S: SessionService, C: Codec> SessionService for Coded<S, C> {
     forward_sessions!(self.service =>
-        capabilities, blame, locate_session, delete_session, state_bytes, commits, prune, list_event_hashes, hash_events, list_owners, delete_user,
+        capabilities, blame, locate_session, delete_session, state_bytes, commits, prune, list_event_hashes, list_owners, delete_user,
         check_writable, close);
 
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {

@@ -203,11 +203,6 @@ impl<S: SessionService> SessionService for WithMetrics<S> {
         self.on_session("list_event_hashes", key).watch(self.service.list_event_hashes(key, after, limit), hashes).await
     }
 
-    async fn hash_events(&self, limit: usize) -> Result<u64> {
-        let count = |hashed: &u64| usize::try_from(*hashed).unwrap_or(usize::MAX);
-        self.call("hash_events", "", None).watch(self.service.hash_events(limit), count).await
-    }
-
     async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {
         self.call("list_owners", "", None).watch(self.service.list_owners(after, limit), Vec::len).await
     }

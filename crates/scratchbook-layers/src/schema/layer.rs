@@ -89,7 +89,7 @@ impl<S: SessionService> SessionService for WithStateSchema<S> {
     forward_sessions!(self.service =>
         capabilities, get_session, get_initial_state, get_state_at, blame, fork_session, list_state, list_feed, commits,
         update_session, prune, list_sessions, locate_session, delete_session, get_state, state_bytes, list_state_changes,
-        list_event_hashes, hash_events, list_owners, delete_user, check_writable, close);
+        list_event_hashes, list_owners, delete_user, check_writable, close);
 
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let config = match self.schema(app_name) {

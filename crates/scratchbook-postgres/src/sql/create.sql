@@ -40,15 +40,15 @@ feed AS MATERIALIZED (
 written AS MATERIALIZED (
     SELECT
         t.ord, $6 AS app_name, $7 AS user_id, $7 AS session_user_id, $8 AS session_id, t.ord AS seq, t.id, t.hash,
-        t.invocation_id, t.author, t.timestamp, t.event, t.running_hash, feed.firsts[1 + t.ord / 1024] + t.ord % 1024 AS position
+        t.invocation_id, t.author, t.timestamp, t.event, feed.firsts[1 + t.ord / 1024] + t.ord % 1024 AS position
     FROM
         feed
         CROSS JOIN (
             SELECT *
-            FROM unnest($10::text[], $11::bytea[], $12::text[], $13::text[], $14::float8[], $15::text[], $21::bytea[])
-                WITH ORDINALITY AS e (id, hash, invocation_id, author, timestamp, event, running_hash, ord)
+            FROM unnest($10::text[], $11::bytea[], $12::text[], $13::text[], $14::float8[], $15::text[])
+                WITH ORDINALITY AS e (id, hash, invocation_id, author, timestamp, event, ord)
             UNION ALL
-            SELECT '', '', '', 'user', $9, '', NULL, 0
+            SELECT '', '', '', 'user', $9, '', 0
         ) AS t
 ),
 initial AS (
@@ -57,29 +57,25 @@ initial AS (
 ),
 stored AS (
     INSERT INTO {schema}.events (
-        app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, event, position, xid,
-        running_hash
+        app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, event, position, xid
     )
     SELECT
         app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, event, position,
-        pg_catalog.pg_current_xact_id(), running_hash
+        pg_catalog.pg_current_xact_id()
     FROM written WHERE ord > 0
 ),
 {changes},
 -- The row exists: an upsert makes this an update by the primary key, whatever plan the planner prefers.
 placed AS (
     INSERT INTO {schema}.sessions (
-        app_name, user_id, id, seq, create_time, update_time, token, position, keys, bytes, hashed_seq, running_hash
+        app_name, user_id, id, seq, create_time, update_time, token, position, keys, bytes
     )
     SELECT
         $6, $7, $8, 0, 0, 0, '', firsts[1], (SELECT pg_catalog.count(*) FROM session_keys),
         (SELECT coalesce(pg_catalog.sum(pg_catalog.octet_length(event)), 0) FROM written)
-            + CASE WHEN $17 THEN pg_catalog.octet_length($16) ELSE 0 END,
-        pg_catalog.cardinality($21::bytea[]),
-        coalesce(($21::bytea[])[pg_catalog.cardinality($21::bytea[])], $22::bytea)
+            + CASE WHEN $17 THEN pg_catalog.octet_length($16) ELSE 0 END
     FROM feed
     ON CONFLICT (app_name, user_id, id) DO UPDATE SET
-        position = excluded.position, keys = excluded.keys, bytes = excluded.bytes, hashed_seq = excluded.hashed_seq,
-        running_hash = excluded.running_hash
+        position = excluded.position, keys = excluded.keys, bytes = excluded.bytes
 )
 SELECT {heard} AS heard

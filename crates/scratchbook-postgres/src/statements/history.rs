@@ -2,7 +2,7 @@
 
 use tokio_postgres::types::Type;
 
-use super::{FLAG, Fill, NUMBER, NUMBERS, ONE_HASH, Statement, TEXT, TEXTS};
+use super::{FLAG, Fill, NUMBER, NUMBERS, Statement, TEXT, TEXTS};
 
 const SESSION_AND_NUMBER: &[Type] = &[TEXT, TEXT, TEXT, NUMBER];
 const PAST: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER, FLAG, NUMBER];
@@ -78,7 +78,7 @@ statements! {
             SESSION_AND_NUMBER,
         ),
         initial: Statement =
-            fill.statement(include_str!("../sql/fork_initial.sql"), &[TEXT, TEXT, TEXT, TEXT, NUMBER, ONE_HASH]),
+            fill.statement(include_str!("../sql/fork_initial.sql"), &[TEXT, TEXT, TEXT, TEXT, NUMBER]),
         /// Copies the session $3 to the session $4, up to the event $5.
         copies: Vec<Statement> = fill.all(COPIES, COPY),
         /// Writes the keys that were written after the event, with their values at the event.
@@ -265,7 +265,6 @@ statements! {
 
 const COPIES: &[&str] = &[
     include_str!("../sql/fork_events.sql"),
-    include_str!("../sql/fork_hash.sql"),
     "INSERT INTO {schema}.session_states (app_name, user_id, session_id, key, value, seq, first_seq)
      SELECT app_name, user_id, $4, key, value, seq, seq FROM {schema}.session_states
      WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq <= $5 AND value IS NOT NULL",

@@ -5,10 +5,10 @@ use axum::extract::State;
 use scratchbook::SessionServiceExt;
 use scratchbook::session::{Prune, StateOwner, Verified};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::error::WriteRefusals;
-use super::request::{Body, JsonRequest, NoQuery, Query, page_size};
+use super::request::{Body, JsonRequest, NoQuery, page_size};
 use super::sessions::no_session;
 use super::{AppScope, JsonAnswer, Needs, SessionScope, UPKEEP, UserScope};
 use crate::app_state::AppState;
@@ -24,26 +24,6 @@ pub(super) struct VerifiedBody {
     events: u64,
     /// The number of keys that were computed. All of them are equal to the stored ones.
     keys: u64,
-    /// For a session, the running hash over all its events, as 64 hexadecimal digits. Absent if the store does not have
-    /// it. Note it to prove later, with `against`, that the log still begins with the same events.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    running_hash: Option<String>,
-    /// For a session, the number of events without a running hash, which an older version has appended.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unhashed_events: Option<u64>,
-    /// For a session, if `against` was given, the number of the event up to which the running hash was the given one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    noted_event: Option<u64>,
-}
-
-/// The query of the verification of a session.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct VerifyQuery {
-    /// A running hash that was noted earlier. The session's log has to be the log with this running hash, or to begin
-    /// with that log.
-    against: Option<String>,
 }
 
 /// The request to prune a session's events or a log.
@@ -88,23 +68,17 @@ fn step() -> usize {
     500
 }
 
-/// Verify a session: compute its state again from its events and compare it with the stored state, and compute the
-/// running hash of its events.
+/// Verify a session: compute its state again from its events and compare it with the stored state.
 ///
-/// A difference is reported as the error `data_corrupted`, which names the key or the event. An event that was changed,
-/// removed or inserted by hand is found by the running hash.
+/// A difference is reported as the error `data_corrupted`, which names the key or the event.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/verify", operation_id = "verifySession", tag = UPKEEP,
-    params(SessionPath, VerifyQuery),
+    params(SessionPath),
     responses((status = 200, description = "The stored data is consistent.", body = VerifiedBody), WriteRefusals)
 )]
-pub(super) async fn session(scope: SessionScope, Query(query): Query<VerifyQuery>) -> JsonAnswer<VerifiedBody> {
-    let sessions = &scope.app_state.store.sessions;
-    let verified = match query.against {
-        Some(noted) => sessions.verify_session_against(&scope.key, &noted.parse()?).await?,
-        None => sessions.verify_session(&scope.key).await?,
-    };
-    Ok(Json(VerifiedBody::of_session(verified.ok_or_else(|| no_session(&scope.key))?)))
+pub(super) async fn session(scope: SessionScope, _: NoQuery) -> JsonAnswer<VerifiedBody> {
+    let verified = scope.app_state.store.sessions.verify_session(&scope.key).await?;
+    Ok(Json(verified.ok_or_else(|| no_session(&scope.key))?.into()))
 }
 
 /// Verify an app's state: compute it again from its log and compare it with the stored state.
@@ -206,17 +180,8 @@ async fn prune_log(app_state: &AppState, owner: &StateOwner, body: &PruneRequest
     Ok(Json(Pruned { pruned: app_state.store.sessions.prune(Prune::state_log(owner, body.before), limit).await? }))
 }
 
-impl VerifiedBody {
-    fn of_session(verified: Verified) -> Self {
-        let running_hash = verified.running_hash.map(|hash| hash.to_string());
-        let unhashed_events = running_hash.as_ref().map(|_| verified.unhashed);
-        Self { running_hash, unhashed_events, noted_event: verified.noted, ..verified.into() }
-    }
-}
-
 impl From<Verified> for VerifiedBody {
     fn from(verified: Verified) -> Self {
-        let Verified { events, keys, .. } = verified;
-        Self { events, keys, running_hash: None, unhashed_events: None, noted_event: None }
+        Self { events: verified.events, keys: verified.keys }
     }
 }

@@ -122,7 +122,7 @@ impl SessionService for VertexAiSessionService {
 
     unsupported_sessions!(IN_SESSION => get_state, state_bytes, list_state, put_state);
     unsupported_sessions!(OTHER_STORE =>
-        get_initial_state, get_state_at, blame, list_state_changes, list_feed, commits, list_event_hashes, hash_events);
+        get_initial_state, get_state_at, blame, list_state_changes, list_feed, commits, list_event_hashes);
     unsupported_sessions!("create a session with the state, and append the events to it" => fork_session);
     unsupported_sessions!("list the sessions of each engine" => list_owners);
     unsupported_sessions!("delete the user's sessions one by one" => delete_user);

@@ -26,7 +26,7 @@ impl SessionService for WithoutFeed {
     forward_sessions!(self.0 =>
         create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_sessions,
         locate_session, delete_session, append, get_state, state_bytes, list_state, put_state, list_state_changes,
-        update_session, prune, list_event_hashes, hash_events, list_owners, delete_user, check_writable, close);
+        update_session, prune, list_event_hashes, list_owners, delete_user, check_writable, close);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -59,7 +59,7 @@ impl SessionService for Counting {
     forward_sessions!(self.store =>
         create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_sessions,
         locate_session, delete_session, get_state, state_bytes, list_state, put_state, list_state_changes, list_feed, commits,
-        update_session, prune, list_event_hashes, hash_events, list_owners, delete_user, check_writable, close);
+        update_session, prune, list_event_hashes, list_owners, delete_user, check_writable, close);
 
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
         self.guarded.fetch_add(usize::from(options.conflict != ConflictMode::Merge), Ordering::Relaxed);

@@ -46,7 +46,6 @@ mod removals;
 mod requests;
 mod resume;
 mod runner;
-mod running_hash;
 #[cfg(feature = "schema")]
 mod schema;
 mod slow;

@@ -25,7 +25,7 @@ impl SessionService for SlowStore {
     forward_sessions!(self.store =>
         capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_state,
         list_feed, commits, update_session, prune, list_sessions, locate_session, delete_session, get_state, state_bytes,
-        put_state, list_state_changes, list_event_hashes, hash_events, list_owners, delete_user, check_writable, close);
+        put_state, list_state_changes, list_event_hashes, list_owners, delete_user, check_writable, close);
 
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
         tokio::time::sleep(self.pause).await;
@@ -44,7 +44,7 @@ impl SessionService for RetryingStore {
     forward_sessions!(self.0 =>
         capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_state,
         list_feed, commits, update_session, prune, list_sessions, locate_session, delete_session, get_state, state_bytes,
-        put_state, list_state_changes, list_event_hashes, hash_events, list_owners, delete_user, check_writable, close);
+        put_state, list_state_changes, list_event_hashes, list_owners, delete_user, check_writable, close);
 
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
         self.0.append(key, event.clone(), options.clone()).await?;

@@ -31,7 +31,7 @@ impl SessionService for ForwardedSessions {
     forward_sessions!(self.sessions =>
         capabilities, create_session, get_session, get_initial_state, get_state_at, blame, fork_session, list_sessions,
         locate_session, delete_session, get_state, state_bytes, list_state, put_state, list_state_changes, list_feed, commits,
-        update_session, prune, list_event_hashes, hash_events, list_owners, delete_user, check_writable, close);
+        update_session, prune, list_event_hashes, list_owners, delete_user, check_writable, close);
 
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
         // Operations are passed on as such: their results depend on the value at the commit of the calling session.

@@ -98,6 +98,6 @@ impl SessionService for WithActivity {
 
     forward_sessions!(self.service =>
         capabilities, get_initial_state, get_state_at, blame, fork_session, locate_session, delete_session, get_state,
-        state_bytes, list_state, list_state_changes, list_feed, commits, update_session, prune, list_event_hashes, hash_events,
+        state_bytes, list_state, list_state_changes, list_feed, commits, update_session, prune, list_event_hashes,
         list_owners, delete_user, close);
 }

@@ -136,7 +136,7 @@ impl SessionService for CountsReads {
     forward_sessions!(self.service =>
         append, capabilities, get_initial_state, get_state_at, blame, create_session, list_sessions, fork_session,
         locate_session, delete_session, put_state, get_state, state_bytes, list_state, list_state_changes, commits, update_session,
-        prune, list_event_hashes, hash_events, list_owners, delete_user, check_writable, close);
+        prune, list_event_hashes, list_owners, delete_user, check_writable, close);
 }
 
 #[tokio::test]

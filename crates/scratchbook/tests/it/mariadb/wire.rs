@@ -299,8 +299,8 @@ async fn an_error_after_the_answer_is_an_error_of_the_call() {
         ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"].map(|name| format!("{name} LONGTEXT")).join(", ");
     let failing =
         "BEGIN SELECT 'made', 0, 0, NULL, NULL, NULL, NULL; SIGNAL SQLSTATE '42000' SET MYSQL_ERRNO = 1644; END";
-    database.sql("DROP PROCEDURE scratchbook_write_3").await;
-    database.sql(&format!("CREATE PROCEDURE scratchbook_write_3({arguments}) {failing}")).await;
+    database.sql("DROP PROCEDURE scratchbook_write_2").await;
+    database.sql(&format!("CREATE PROCEDURE scratchbook_write_2({arguments}) {failing}")).await;
     let error = service.create_session("app", "alice", CreateSessionConfig::default()).await.unwrap_err();
     assert!(error.to_string().contains("1644"), "{error}");
 }

@@ -23,14 +23,14 @@ pub(super) const APPEND: &str = "
     ),
     stored AS (
         INSERT INTO events (app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, event,
-            position, xid, running_hash)
+            position, xid)
         SELECT $1, user_id, session_id, seq, id, $8, 'e-0', 'agent', 1700000000 + seq, event, position,
-            pg_current_xact_id(), $8
+            pg_current_xact_id()
         FROM batch
     ),
     moved AS (
         UPDATE sessions AS s SET seq = b.seq, update_time = (1700000000 + b.seq) * 1000000,
-            bytes = s.bytes + octet_length(b.event), hashed_seq = b.seq, running_hash = $8
+            bytes = s.bytes + octet_length(b.event)
         FROM batch AS b WHERE s.app_name = $1 AND s.user_id = b.user_id AND s.id = b.session_id
     ),
     own AS (
@@ -57,10 +57,9 @@ const CREATE: &str = "
         FROM unnest($2::text[], $3::text[]) AS t (user_id, id)
     ),
     created AS (
-        INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, keys, token, position, bytes,
-            hashed_seq, running_hash)
+        INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, keys, token, position, bytes)
         SELECT $1, user_id, id, 0, 1700000000000000, 1700000000000000, cardinality($5::text[]), '', position,
-            octet_length($4), 0, $7
+            octet_length($4)
         FROM batch
     ),
     initial AS (
@@ -198,7 +197,7 @@ impl PostgresLimit {
         let mut clock = LatencyClock::start(None);
         while clock.elapsed().as_secs_f64() < request.seconds {
             let NewSessions { users, ids } = NewSessions::new(request.tasks);
-            let params: [&(dyn ToSql + Sync); 7] = [&app(), &users, &ids, &text, &keys, &values, &HASH.as_slice()];
+            let params: [&(dyn ToSql + Sync); 6] = [&app(), &users, &ids, &text, &keys, &values];
             let started = Instant::now();
             self.client.execute(&self.create, &params).await?;
             let elapsed = started.elapsed();

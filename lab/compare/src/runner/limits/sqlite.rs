@@ -106,14 +106,14 @@ impl SqliteLimit {
         self.run("UPDATE feed SET position = position + 1", params![])?;
         self.run(
             "INSERT INTO events (position, app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp,
-                 event, running_hash)
-             VALUES ((SELECT position FROM feed), ?1, ?2, ?3, ?4, ?5, ?6, 'e-0', 'agent', ?7, ?8, ?6)",
+                 event)
+             VALUES ((SELECT position FROM feed), ?1, ?2, ?3, ?4, ?5, ?6, 'e-0', 'agent', ?7, ?8)",
             params![app, user, session, row.seq, row.id, HASH, time, row.text],
         )?;
         self.run(
-            "UPDATE sessions SET seq = ?4, update_time = ?5, bytes = bytes + ?6, hashed_seq = ?4, running_hash = ?7
+            "UPDATE sessions SET seq = ?4, update_time = ?5, bytes = bytes + ?6
              WHERE app_name = ?1 AND user_id = ?2 AND id = ?3",
-            params![app, user, session, row.seq, (time * 1e6) as i64, row.text.len() as i64, HASH],
+            params![app, user, session, row.seq, (time * 1e6) as i64, row.text.len() as i64],
         )?;
         self.run(
             "INSERT INTO session_states (app_name, user_id, session_id, key, value, seq) VALUES (?1, ?2, ?3, 'step', ?4, ?5)
@@ -137,10 +137,9 @@ impl SqliteLimit {
     fn insert_session(&self, user: &str, id: &str, state: &CreatedState) -> Result<()> {
         self.run("UPDATE feed SET position = position + 1", params![])?;
         self.run(
-            "INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, position, bytes, hashed_seq,
-                 running_hash)
-             VALUES (?1, ?2, ?3, 0, 1700000000000000, 1700000000000000, (SELECT position FROM feed), ?4, 0, ?5)",
-            params![app(), user, id, state.text.len() as i64, HASH],
+            "INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, position, bytes)
+             VALUES (?1, ?2, ?3, 0, 1700000000000000, 1700000000000000, (SELECT position FROM feed), ?4)",
+            params![app(), user, id, state.text.len() as i64],
         )?;
         self.run(
             "INSERT INTO initial_states (app_name, user_id, session_id, state, position)
