@@ -62,7 +62,7 @@ pub use chromedriver::ChromeDriver;
 pub use cluster::{Galera, GroupReplication, Patroni, Replication, StandbyPair};
 pub use disk::SmallDisk;
 pub use error::{Error, Result};
-pub use mariadb::{MariaDb, MariaDbOptions, MySql, MySqlServer};
+pub use mariadb::{MariaDb, MySql, MySqlOptions, MySqlServer};
 pub use postgres::{Postgres, PostgresOptions};
 pub use product::{OfMariaDb, OfMySql, OfProduct, Product};
 pub use proxy::Proxy;

@@ -27,12 +27,12 @@ pub type MySql = MySqlServer<OfMySql>;
 
 /// How a MariaDB or MySQL server is started. By default, it keeps what it has acknowledged even if it is killed.
 #[derive(Clone, Debug, Default)]
-pub struct MariaDbOptions {
+pub struct MySqlOptions {
     lines: Vec<String>,
     tls: TlsOffer,
 }
 
-impl MariaDbOptions {
+impl MySqlOptions {
     /// Lets the operating system decide when data is written to the disk, for tests that crash no machine. Commits
     /// still survive if the server dies.
     #[must_use]
@@ -81,7 +81,7 @@ impl<P: OfProduct> MySqlServer<P> {
     /// # Errors
     ///
     /// The product is not installed, there is no user to run it as, or it does not start. The message has its log.
-    pub fn start(options: &MariaDbOptions) -> Result<Self> {
+    pub fn start(options: &MySqlOptions) -> Result<Self> {
         let server = Self::set_up(port::free()?, format!("{:016x}", port::random()), options)?;
         server.start_first(&[])?;
         Ok(server)
@@ -94,7 +94,7 @@ impl<P: OfProduct> MySqlServer<P> {
     }
 
     /// Makes what a server needs to start.
-    pub(crate) fn set_up(port: u16, password: String, options: &MariaDbOptions) -> Result<Self> {
+    pub(crate) fn set_up(port: u16, password: String, options: &MySqlOptions) -> Result<Self> {
         let installation = P::PRODUCT.find()?;
         let folder = Folder::new("scratchbook-my-", P::PRODUCT.account()?)?;
         let data = folder.create("data")?;
@@ -239,7 +239,7 @@ impl<P: OfProduct> Drop for MySqlServer<P> {
     }
 }
 
-fn configuration(folder: &Folder, port: u16, installation: &Installation, options: &MariaDbOptions) -> String {
+fn configuration(folder: &Folder, port: u16, installation: &Installation, options: &MySqlOptions) -> String {
     let here = folder.path().display();
     let mut text = format!(
         "[mysqld]\ndatadir = {here}/data\nsocket = {here}/s\npid-file = {here}/pid\ntmpdir = {here}\n\

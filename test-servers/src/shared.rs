@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use crate::{Error, MariaDb, MariaDbOptions, MySql, Postgres, PostgresOptions, Result};
+use crate::{Error, MariaDb, MySql, MySqlOptions, Postgres, PostgresOptions, Result};
 
 /// The environment variable with the URI of a PostgreSQL server to test on.
 pub const POSTGRES_VARIABLE: &str = "SCRATCHBOOK_TEST_POSTGRES";
@@ -37,7 +37,7 @@ pub fn postgres() -> Result<String> {
 /// No server could be started. The message says what to do about it.
 pub fn mysql() -> Result<String> {
     static SERVER: OnceLock<Result<MariaDb>> = OnceLock::new();
-    let start = || MariaDb::start(&MariaDbOptions::default().with_fast_disk());
+    let start = || MariaDb::start(&MySqlOptions::default().with_fast_disk());
     of_environment(MYSQL_VARIABLE).map_or_else(
         || match SERVER.get_or_init(start) {
             Ok(server) => Ok(server.uri()),
@@ -55,7 +55,7 @@ pub fn mysql() -> Result<String> {
 /// No server could be started. The message says what to do about it.
 pub fn shared_mysql() -> Result<String> {
     static SERVER: OnceLock<Result<MySql>> = OnceLock::new();
-    let start = || MySql::start(&MariaDbOptions::default().with_fast_disk().with_line("sync_binlog = 0"));
+    let start = || MySql::start(&MySqlOptions::default().with_fast_disk().with_line("sync_binlog = 0"));
     match SERVER.get_or_init(start) {
         Ok(server) => Ok(server.uri()),
         Err(error) => Err(Error::new(format!(

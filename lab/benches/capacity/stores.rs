@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use scratchbook::store::Synchronous;
 use scratchbook::{SessionService, connect};
-use scratchbook_test_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOptions};
+use scratchbook_test_servers::{MariaDb, MySqlOptions, Postgres, PostgresOptions};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -51,7 +51,7 @@ impl MeasuredStore {
     }
 
     fn mariadb(runtime: &Runtime) -> Self {
-        let options = MariaDbOptions::default().with_line("innodb_buffer_pool_size = 512M");
+        let options = MySqlOptions::default().with_line("innodb_buffer_pool_size = 512M");
         let server = MariaDb::start(&options.with_line("innodb_log_file_size = 1G")).unwrap();
         let service = runtime.block_on(connect(&server.uri())).unwrap().sessions;
         Self { service, home: Home::MariaDb(server) }

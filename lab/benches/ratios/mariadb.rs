@@ -9,7 +9,7 @@ use mysql_async::{Conn, Opts, params};
 use scratchbook::GetSessionConfig;
 use scratchbook::store::{DatabaseOptions, MySqlSessionService};
 use scratchbook_benches::{event_of_three, runtime};
-use scratchbook_test_servers::{MariaDb, MariaDbOptions};
+use scratchbook_test_servers::{MariaDb, MySqlOptions};
 
 use crate::side::Side;
 use crate::{CompareFn, ComparisonRow, RatioTarget, compare, compare_finely};
@@ -27,7 +27,7 @@ const CLIENTS: usize = 16;
 fn server() -> &'static MariaDb {
     static SERVER: OnceLock<MariaDb> = OnceLock::new();
     SERVER.get_or_init(|| {
-        let options = MariaDbOptions::default().with_line("innodb_buffer_pool_size = 512M");
+        let options = MySqlOptions::default().with_line("innodb_buffer_pool_size = 512M");
         let options = options.with_line("innodb_log_file_size = 1G");
         // A session of 100,000 events is created in one call.
         MariaDb::start(&options.with_line("max_allowed_packet = 512M")).unwrap()

@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use scratchbook_test_servers::{
-    Galera, MariaDb, MariaDbOptions, MySql, Patroni, Postgres, PostgresOptions, Proxy, Replication, SmallDisk,
+    Galera, MariaDb, MySqlOptions, MySql, Patroni, Postgres, PostgresOptions, Proxy, Replication, SmallDisk,
     StandbyPair,
 };
 use tempfile::TempDir;
@@ -137,17 +137,17 @@ impl Database {
     }
 
     pub(crate) fn mariadb() -> Result<Self, FaultError> {
-        Ok(Self::MariaDb(MariaDb::start(&MariaDbOptions::default())?))
+        Ok(Self::MariaDb(MariaDb::start(&MySqlOptions::default())?))
     }
 
     /// Starts a server with a binary log that is synced at each commit. Commits become visible only after this.
     pub(crate) fn mariadb_with_binary_log() -> Result<Self, FaultError> {
-        let options = MariaDbOptions::default().with_line("log_bin = binlog").with_line("sync_binlog = 1");
+        let options = MySqlOptions::default().with_line("log_bin = binlog").with_line("sync_binlog = 1");
         Ok(Self::MariaDb(MariaDb::start(&options)?))
     }
 
     pub(crate) fn mariadb_on_small_disk() -> Result<Self, FaultError> {
-        let server = MariaDb::start(&MariaDbOptions::default())?;
+        let server = MariaDb::start(&MySqlOptions::default())?;
         server.stop()?;
         let disk = SmallDisk::under(&server.folder().join("data"))?;
         server.restart()?;
@@ -155,7 +155,7 @@ impl Database {
     }
 
     pub(crate) fn mysql() -> Result<Self, FaultError> {
-        Ok(Self::MySql(MySql::start(&MariaDbOptions::default())?))
+        Ok(Self::MySql(MySql::start(&MySqlOptions::default())?))
     }
 
     pub(crate) fn galera(is_written_everywhere: bool) -> Result<Self, FaultError> {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::{Error, MariaDb, MariaDbOptions, Result, port};
+use crate::{Error, MariaDb, MySqlOptions, Result, port};
 
 const NODES: usize = 3;
 
@@ -53,7 +53,7 @@ impl Galera {
         let mut cluster = Self { nodes: Vec::new() };
         for (number, ports) in ports.iter().enumerate() {
             let options = options(number, ports, provider, &group.join(","));
-            let options = lines.iter().copied().fold(options, MariaDbOptions::with_line);
+            let options = lines.iter().copied().fold(options, MySqlOptions::with_line);
             let node = MariaDb::set_up(ports.server, password.clone(), &options)?;
             match number {
                 0 => node.start_first(&["--wsrep-new-cluster".into()])?,
@@ -139,7 +139,7 @@ fn ports() -> Result<Vec<Ports>> {
     Ok(all.chunks_exact(4).map(of_node).collect())
 }
 
-fn options(number: usize, ports: &Ports, provider: &str, group: &str) -> MariaDbOptions {
+fn options(number: usize, ports: &Ports, provider: &str, group: &str) -> MySqlOptions {
     let Ports { server, group: own, changes, state } = ports;
     let lines = [
         "binlog_format = ROW".to_owned(),
@@ -159,5 +159,5 @@ fn options(number: usize, ports: &Ports, provider: &str, group: &str) -> MariaDb
              evs.keepalive_period=PT0.5S;evs.suspect_timeout=PT2S;evs.inactive_timeout=PT5S\""
         ),
     ];
-    lines.into_iter().fold(MariaDbOptions::default(), MariaDbOptions::with_line)
+    lines.into_iter().fold(MySqlOptions::default(), MySqlOptions::with_line)
 }

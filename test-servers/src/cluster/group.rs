@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{Error, MariaDbOptions, MySql, Result, port};
+use crate::{Error, MySql, MySqlOptions, Result, port};
 
 /// How long a member may take until it has joined, and the group until it has a primary.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -139,7 +139,7 @@ impl GroupReplication {
     }
 }
 
-fn options(number: usize, port: u16, own: &str, seeds: &str) -> MariaDbOptions {
+fn options(number: usize, port: u16, own: &str, seeds: &str) -> MySqlOptions {
     let lines = [
         format!("server_id = {}", number + 1),
         "gtid_mode = ON".to_owned(),
@@ -157,5 +157,5 @@ fn options(number: usize, port: u16, own: &str, seeds: &str) -> MariaDbOptions {
         // A member that is suspected to be dead leaves the group at once; the default is after 5 s more.
         "loose_group_replication_member_expel_timeout = 0".to_owned(),
     ];
-    lines.into_iter().fold(MariaDbOptions::default(), MariaDbOptions::with_line)
+    lines.into_iter().fold(MySqlOptions::default(), MySqlOptions::with_line)
 }

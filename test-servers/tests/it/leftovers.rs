@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use scratchbook_test_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOptions};
+use scratchbook_test_servers::{MariaDb, MySqlOptions, Postgres, PostgresOptions};
 
 const CHILD: &str = "SCRATCHBOOK_SERVERS_CHILD";
 
@@ -64,7 +64,7 @@ fn a_dropped_own_postgres_leaves_nothing() {
 
 #[test]
 fn a_dropped_own_mariadb_leaves_nothing() {
-    let server = MariaDb::start(&MariaDbOptions::default().with_fast_disk()).unwrap();
+    let server = MariaDb::start(&MySqlOptions::default().with_fast_disk()).unwrap();
     let traces = of_mariadb(&server);
     assert!(traces.are_there());
     drop(server);
@@ -92,7 +92,7 @@ fn a_child_starts_own_postgres() {
 #[test]
 fn a_child_starts_own_mariadb() {
     if std::env::var_os(CHILD).is_some() {
-        let server = MariaDb::start(&MariaDbOptions::default().with_fast_disk()).unwrap();
+        let server = MariaDb::start(&MySqlOptions::default().with_fast_disk()).unwrap();
         show(&of_mariadb(&server));
     }
 }

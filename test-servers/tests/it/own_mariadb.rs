@@ -1,11 +1,11 @@
 //! A MariaDB server by itself.
 
-use scratchbook_test_servers::{MariaDb, MariaDbOptions, Proxy};
+use scratchbook_test_servers::{MariaDb, MySqlOptions, Proxy};
 
 use crate::client::mariadb_with;
 
 fn fast() -> MariaDb {
-    MariaDb::start(&MariaDbOptions::default().with_fast_disk()).unwrap()
+    MariaDb::start(&MySqlOptions::default().with_fast_disk()).unwrap()
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn a_server_takes_clients_with_the_password_alone() {
 
 #[test]
 fn what_is_acknowledged_outlives_a_crash_and_a_restart() {
-    let server = MariaDb::start(&MariaDbOptions::default().with_line("sort_buffer_size = 1M")).unwrap();
+    let server = MariaDb::start(&MySqlOptions::default().with_line("sort_buffer_size = 1M")).unwrap();
     let ask = |sql: &str| server.ask(sql).unwrap();
     assert_eq!(ask("select @@innodb_flush_log_at_trx_commit, @@sort_buffer_size"), "1\t1048576");
     ask("create table kept (n int)");
@@ -45,19 +45,19 @@ fn what_is_acknowledged_outlives_a_crash_and_a_restart() {
 
 #[test]
 fn tls_is_offered_or_required_or_refused() {
-    let start = |options: MariaDbOptions| MariaDb::start(&options.with_fast_disk()).unwrap();
+    let start = |options: MySqlOptions| MariaDb::start(&options.with_fast_disk()).unwrap();
     let ask = |server: &MariaDb, option: &str, ca: &str| {
         let password = format!("--password={}", server.password());
         mariadb_with(server, &[&password, option, ca], "show status like 'Ssl_version'")
     };
-    let refused = ask(&start(MariaDbOptions::default()), "--ssl", "--ssl-verify-server-cert").unwrap_err();
+    let refused = ask(&start(MySqlOptions::default()), "--ssl", "--ssl-verify-server-cert").unwrap_err();
     assert!(refused.contains("SSL is required"), "{refused}");
     let ca = |server: &MariaDb| format!("--ssl-ca={}", server.authority().unwrap().display());
-    let offering = start(MariaDbOptions::default().with_tls());
+    let offering = start(MySqlOptions::default().with_tls());
     let version = ask(&offering, "--ssl-verify-server-cert", &ca(&offering)).unwrap();
     assert!(version.contains("TLSv1"), "{version}");
     assert_eq!(ask(&offering, "--skip-ssl", "--silent").unwrap(), "Ssl_version");
-    let requiring = start(MariaDbOptions::default().with_tls_only());
+    let requiring = start(MySqlOptions::default().with_tls_only());
     assert!(ask(&requiring, "--ssl-verify-server-cert", &ca(&requiring)).unwrap().contains("TLSv1"));
     let refused = ask(&requiring, "--skip-ssl", "--silent").unwrap_err();
     assert!(refused.contains("Access denied") || refused.contains("insecure transport"), "{refused}");

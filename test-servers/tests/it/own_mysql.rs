@@ -1,10 +1,10 @@
 //! A MySQL server by itself.
 
-use scratchbook_test_servers::{MariaDbOptions, MySql};
+use scratchbook_test_servers::{MySql, MySqlOptions};
 
 #[test]
 fn a_mysql_server_keeps_what_is_acknowledged_over_a_crash_and_takes_clients_with_the_password_alone() {
-    let server = MySql::start(&MariaDbOptions::default()).unwrap();
+    let server = MySql::start(&MySqlOptions::default()).unwrap();
     let ask = |sql: &str| server.ask(sql).unwrap();
     assert_eq!(ask("select current_user(), database()"), "scratchbook@%\tscratchbook");
     assert!(ask("select version()").starts_with("9."), "{}", ask("select version()"));

@@ -8,7 +8,7 @@ use scratchbook::agent::EventsCompactionConfig;
 use scratchbook::model::ScriptedLlm;
 use scratchbook::store::SqliteOptions;
 use scratchbook::{InMemorySessionService, LlmAgent, Runner, SqliteSessionService, Store, connect};
-use scratchbook_test_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOptions, SmallDisk};
+use scratchbook_test_servers::{MariaDb, MySqlOptions, Postgres, PostgresOptions, SmallDisk};
 use serde_json::{Value, json};
 use tracing::Level;
 
@@ -179,7 +179,7 @@ async fn own_postgres_that_fails_is_not_the_callers_fault_nor_named_to_them() {
 
 #[tokio::test]
 async fn own_mariadb_that_fails_is_not_the_callers_fault_nor_named_to_them() {
-    let server = MariaDb::start(&MariaDbOptions::default().with_fast_disk()).unwrap();
+    let server = MariaDb::start(&MySqlOptions::default().with_fast_disk()).unwrap();
     server.ask("CREATE DATABASE ledger7").unwrap();
     server.ask("CREATE USER clerk@'%' IDENTIFIED BY 'hunter2'").unwrap();
     server.ask("GRANT ALL ON ledger7.* TO clerk@'%'").unwrap();

@@ -1,6 +1,6 @@
 //! A single server is stopped or killed under load, and started again. It flushes each commit to the disk.
 
-use scratchbook_test_servers::{MariaDb, MariaDbOptions, MySql, Postgres, PostgresOptions, Result};
+use scratchbook_test_servers::{MariaDb, MySql, MySqlOptions, Postgres, PostgresOptions, Result};
 
 use super::load::{AppKeyLoad, WriterProcesses};
 use super::{a_while, check};
@@ -45,13 +45,13 @@ async fn own_postgres_is_restarted_under_load() {
 #[ignore = "long: a server is stopped and killed under load"]
 #[tokio::test(flavor = "multi_thread")]
 async fn own_mariadb_is_restarted_under_load() {
-    restart("MariaDB restarted", &MariaDb::start(&MariaDbOptions::default()).unwrap()).await;
+    restart("MariaDB restarted", &MariaDb::start(&MySqlOptions::default()).unwrap()).await;
 }
 
 #[ignore = "long: a server is stopped and killed under load"]
 #[tokio::test(flavor = "multi_thread")]
 async fn own_mysql_is_restarted_under_load() {
-    restart("MySQL restarted", &MySql::start(&MariaDbOptions::default()).unwrap()).await;
+    restart("MySQL restarted", &MySql::start(&MySqlOptions::default()).unwrap()).await;
 }
 
 async fn restart(what: &str, server: &impl RestartableServer) {

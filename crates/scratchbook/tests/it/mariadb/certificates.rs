@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use scratchbook::store::{DatabaseOptions, MySqlSessionService, TlsMode};
 use scratchbook::{CreateSessionConfig, ErrorKind, SessionService};
-use scratchbook_test_servers::MariaDbOptions;
+use scratchbook_test_servers::MySqlOptions;
 
 use super::server::OwnServer;
 
@@ -16,7 +16,7 @@ pub(super) async fn open(uri: &str, mode: TlsMode, root: Option<&Path>) -> scrat
 
 /// Starts a server with a certificate of the fixtures, which takes only encrypted connections.
 fn server_with(certificate: &str, folder: &Path) -> OwnServer {
-    let mut options = MariaDbOptions::default().with_fast_disk().with_line("require_secure_transport = ON");
+    let mut options = MySqlOptions::default().with_fast_disk().with_line("require_secure_transport = ON");
     // The server runs as another user.
     std::fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     for (setting, file) in [("ssl_cert", certificate), ("ssl_key", "openssl.key")] {
@@ -83,7 +83,7 @@ async fn certificates_of_openssl_are_checked_as_with_postgres() {
 
 #[tokio::test]
 async fn a_socket_in_the_file_system_is_used_without_encryption() {
-    let server = OwnServer::start(&MariaDbOptions::default().with_fast_disk()).unwrap();
+    let server = OwnServer::start(&MySqlOptions::default().with_fast_disk()).unwrap();
     let socket = server.folder().join("s");
     let uri = format!("mysql://scratchbook:{}@/scratchbook?unix_socket={}", server.password(), socket.display());
     for mode in ["prefer", "verify-full"] {

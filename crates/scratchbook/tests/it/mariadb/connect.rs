@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use scratchbook::store::{DatabaseOptions, MySqlSessionService, TlsMode};
 use scratchbook::{CreateSessionConfig, Error, ErrorKind, SessionService, connect};
-use scratchbook_test_servers::{MariaDb, MariaDbOptions};
+use scratchbook_test_servers::{MariaDb, MySqlOptions};
 use tokio::net::TcpListener;
 
 use super::server::TestDatabase;
@@ -119,8 +119,8 @@ async fn open(
 
 #[tokio::test]
 async fn encryption_is_checked_as_far_as_was_asked_for() {
-    let server = MariaDb::start(&MariaDbOptions::default().with_fast_disk().with_tls()).unwrap();
-    let other = MariaDb::start(&MariaDbOptions::default().with_fast_disk().with_tls_only()).unwrap();
+    let server = MariaDb::start(&MySqlOptions::default().with_fast_disk().with_tls()).unwrap();
+    let other = MariaDb::start(&MySqlOptions::default().with_fast_disk().with_tls_only()).unwrap();
     let (uri, right, wrong) = (server.uri(), server.authority(), other.authority());
     for mode in [TlsMode::Disable, TlsMode::Prefer, TlsMode::Require] {
         open(&uri, mode, None).await.unwrap().close().await.unwrap();
@@ -144,7 +144,7 @@ async fn encryption_is_checked_as_far_as_was_asked_for() {
 #[tokio::test]
 async fn a_name_the_certificate_does_not_have_is_refused_by_verify_full_alone() {
     let server =
-        MariaDb::start(&MariaDbOptions::default().with_fast_disk().with_tls().with_line("bind-address = 0.0.0.0"))
+        MariaDb::start(&MySqlOptions::default().with_fast_disk().with_tls().with_line("bind-address = 0.0.0.0"))
             .unwrap();
     let elsewhere = with(&server.uri(), "127.0.0.1", "127.0.0.2");
     open(&elsewhere, TlsMode::VerifyCa, server.authority()).await.unwrap().close().await.unwrap();
@@ -156,7 +156,7 @@ async fn a_name_the_certificate_does_not_have_is_refused_by_verify_full_alone() 
 /// The server's encryption is too old for us. With `prefer`, the connection continues without encryption, as in libpq.
 #[tokio::test]
 async fn a_handshake_that_fails_stops_only_who_insists() {
-    let options = MariaDbOptions::default().with_fast_disk().with_tls().with_line("tls_version = TLSv1.1");
+    let options = MySqlOptions::default().with_fast_disk().with_tls().with_line("tls_version = TLSv1.1");
     let server = MariaDb::start(&options).unwrap();
     open(&server.uri(), TlsMode::Prefer, None).await.unwrap();
     let error = open(&server.uri(), TlsMode::Require, None).await.unwrap_err();

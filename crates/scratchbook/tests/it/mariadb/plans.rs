@@ -6,7 +6,7 @@ use mysql_async::prelude::Queryable;
 use scratchbook::session::{ChangeQuery, FeedStart, ListSessionsConfig, ListStateConfig, Prune, StateOwner};
 use scratchbook::store::MySqlSessionService;
 use scratchbook::{CreateSessionConfig, Event, GetSessionConfig, SessionKey, SessionService};
-use scratchbook_test_servers::{MariaDb, MariaDbOptions};
+use scratchbook_test_servers::{MariaDb, MySqlOptions};
 use serde_json::json;
 
 use super::server::connection;
@@ -68,7 +68,7 @@ async fn fill(connection: &mut Conn, events: u64) {
 async fn a_read_costs_what_it_returns() {
     const EVENTS: u64 = 100_000;
     // Statistics are never taken, as right after a large import.
-    let options = MariaDbOptions::default().with_fast_disk().with_line("innodb_stats_auto_recalc = 0");
+    let options = MySqlOptions::default().with_fast_disk().with_line("innodb_stats_auto_recalc = 0");
     let server = MariaDb::start(&options).unwrap();
     let service = MySqlSessionService::connect(&server.uri()).await.unwrap();
     let mut connection = connection(&server.uri()).await;

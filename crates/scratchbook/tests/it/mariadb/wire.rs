@@ -11,7 +11,7 @@ use scratchbook::{
     AppendOptions, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, Result, SessionKey, SessionService,
     StateDelta,
 };
-use scratchbook_test_servers::{MariaDbOptions, Proxy};
+use scratchbook_test_servers::{MySqlOptions, Proxy};
 use tokio::task::JoinSet;
 
 use super::server::{OwnServer, TestDatabase, connection};
@@ -157,7 +157,7 @@ async fn cut_connections_and_swallowed_answers_cost_retries_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_killed_and_started_again_loses_nothing() {
-    let server = Arc::new(OwnServer::start(&MariaDbOptions::default()).unwrap());
+    let server = Arc::new(OwnServer::start(&MySqlOptions::default()).unwrap());
     let service = Arc::new(MySqlSessionService::connect(&server.uri()).await.unwrap());
     create(&service, "s").await;
     let mut writers = JoinSet::new();
@@ -254,7 +254,7 @@ async fn a_killed_statement_leaves_no_transaction_open() {
 #[tokio::test]
 async fn what_the_server_does_not_take_at_once_is_refused_whole() {
     let server =
-        OwnServer::start(&MariaDbOptions::default().with_fast_disk().with_line("max_allowed_packet = 1M")).unwrap();
+        OwnServer::start(&MySqlOptions::default().with_fast_disk().with_line("max_allowed_packet = 1M")).unwrap();
     let service = MySqlSessionService::connect(&server.uri()).await.unwrap();
     create(&service, "s").await;
     let large = |size: usize| Event::new("agent").with_id("large").with_content("x".repeat(size));
@@ -299,8 +299,8 @@ async fn an_error_after_the_answer_is_an_error_of_the_call() {
         ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"].map(|name| format!("{name} LONGTEXT")).join(", ");
     let failing =
         "BEGIN SELECT 'made', 0, 0, NULL, NULL, NULL, NULL; SIGNAL SQLSTATE '42000' SET MYSQL_ERRNO = 1644; END";
-    database.sql("DROP PROCEDURE scratchbook_write_2").await;
-    database.sql(&format!("CREATE PROCEDURE scratchbook_write_2({arguments}) {failing}")).await;
+    database.sql("DROP PROCEDURE scratchbook_write_1").await;
+    database.sql(&format!("CREATE PROCEDURE scratchbook_write_1({arguments}) {failing}")).await;
     let error = service.create_session("app", "alice", CreateSessionConfig::default()).await.unwrap_err();
     assert!(error.to_string().contains("1644"), "{error}");
 }

@@ -12,8 +12,7 @@ mod wire;
 #[tokio::test]
 async fn a_certificate_that_mysql_made_itself_is_accepted_by_verify_ca() {
     use scratchbook::store::TlsMode;
-    let server =
-        server::OwnServer::start(&scratchbook_test_servers::MariaDbOptions::default().with_fast_disk()).unwrap();
+    let server = server::OwnServer::start(&scratchbook_test_servers::MySqlOptions::default().with_fast_disk()).unwrap();
     let authority = server.folder().join("data/ca.pem");
     certificates::open(&server.uri(), TlsMode::VerifyCa, Some(&authority)).await.unwrap();
     let error = certificates::open(&server.uri(), TlsMode::VerifyFull, Some(&authority)).await.unwrap_err();
