@@ -1,4 +1,4 @@
-//! The arguments of the procedure `scratchbook_write_2`: everything that one commit writes, as arrays in JSON.
+//! The arguments of the procedure `scratchbook_write_1`: everything that one commit writes, as arrays in JSON.
 //!
 //! The numbers of events, versions and positions are known only under the locks. So the arguments contain each number's
 //! distance from the last number of this commit. The procedure subtracts the distance from the row's final number.
@@ -10,8 +10,7 @@ use std::hash::Hash;
 use serde::Serialize;
 
 use scratchbook_core::error::{Error, Result};
-use scratchbook_core::plan::commit::Prepared;
-use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
+use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange, TextMetadata};
 use scratchbook_core::session::{SessionKey, StateOwner, seconds_of_micros};
 use scratchbook_core::state::Scope;
 use scratchbook_database::NewAppend;
@@ -125,21 +124,6 @@ fn of<K: Eq + Hash>(places: &HashMap<K, usize>, key: &K) -> usize {
     places.get(key).copied().unwrap_or_default()
 }
 
-/// Returns the row of a session to create, before its events are resolved.
-pub(super) fn making<'a>(
-    key: &SessionKey,
-    (created, expires): (i64, Option<i64>),
-    events: impl Iterator<Item = &'a Prepared>,
-    token: &str,
-) -> Result<Option<String>> {
-    let (mut seen, mut updated) = (HashSet::new(), created);
-    for event in events.filter(|event| seen.insert(event.event.id.as_str())) {
-        updated = event.micros;
-    }
-    let (app, user, session) = address(key);
-    json(&[(app, user, session, seen.len(), created, updated, token, expires)])
-}
-
 /// Returns the arguments that create a session with its initial state and events.
 pub(super) fn creation(new: &NewSession, token: &str) -> Result<ProcedureArguments> {
     let (mut batch, key) = (Batch::default(), &new.key);
@@ -163,9 +147,23 @@ pub(super) fn creation(new: &NewSession, token: &str) -> Result<ProcedureArgumen
     let (events, updated, bytes) = batch.sessions.get(key).copied().unwrap_or_default();
     let (app, user, session) = address(key);
     let (user_back, app_back) = (batch.user_back(app, user, user_nth), batch.app_back(app, app_nth));
-    let times = (new.created, updated, token, new.expires);
-    let made =
-        (app, user, session, events, times.0, times.1, times.2, times.3, user_back, app_back, bytes, &new.initial);
+    let TextMetadata { title, labels } = &new.metadata;
+    let made = (
+        app,
+        user,
+        session,
+        events,
+        new.created,
+        updated,
+        token,
+        new.expires,
+        user_back,
+        app_back,
+        bytes,
+        title,
+        labels,
+        &new.initial,
+    );
     let mut arguments = batch.arguments()?;
     arguments[1] = None;
     arguments[0] = json(&[made])?;

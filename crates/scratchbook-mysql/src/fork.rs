@@ -8,7 +8,9 @@ use super::batch::json;
 use super::events::number;
 use super::lease::Lease;
 use super::past::PastHead;
+use super::removals::LOCK_USER;
 use super::row::{RowCells, address};
+use super::usage::{STORED, stored};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::json;
 use scratchbook_core::plan::fork::check_event_number;
@@ -33,13 +35,10 @@ impl Forks for MySql {
         let head = self.head(&mut lease, &new.source, at).await?.ok_or_else(|| no_session(&new.source))?;
         check_event_number(&new.source, at, head.base, head.last)?;
         let updated = head.time.map_or(created, micros_of_seconds);
-        if !self.insert_fork(&mut lease, new, &head, at, updated, token).await? {
+        if !self.insert_fork(&mut lease, new, &head, at, (updated, token), metadata).await? {
             lease.rollback().await?;
             drop(lease);
             return self.forked_before(new, token).await;
-        }
-        if !metadata.is_empty() {
-            self.set_fields(&mut lease, &new.key, &metadata, None).await?;
         }
         let (source, target) = (address(&new.source), address(&new.key));
         let to_at = [&target[2..], &source, &[number(at)]].concat();
@@ -65,7 +64,6 @@ impl Forks for MySql {
             FROM `{prefix}artifacts` WHERE app_name = ? AND user_id = ? AND session_id = ?";
         lease.renew();
         lease.rows(&self.sql(artifacts), [&target[2..], &source].concat()).await?;
-        self.count_bytes(&mut lease, &new.key).await?;
         lease.commit().await?;
         drop(lease);
         self.session(&new.key, EventQuery::None, &StateQuery::All, RowRoom::WHOLE).await
@@ -85,31 +83,48 @@ impl MySql {
         Ok((new.at.unwrap_or(last), cells.integer(1, place)?, metadata))
     }
 
-    /// Writes the rows of the new session. Returns `false` if its id is taken.
+    /// Writes the rows of the new session. As in every creation, the user is locked first. Returns `false` if the id is
+    /// taken.
     async fn insert_fork(
         &self,
         lease: &mut Lease<'_>,
         new: &NewFork,
         head: &PastHead,
         at: u64,
-        updated: i64,
-        token: &str,
+        (updated, token): (i64, &str),
+        TextMetadata { title, labels }: TextMetadata,
     ) -> Attempt<bool> {
+        let source = address(&new.source);
         let target = address(&new.key);
+        lease.rows(&self.sql(LOCK_USER), target[..2].to_vec()).await?;
         let values = [
             &target[..],
-            &[number(at), new.created.into(), updated.into(), token.into()],
+            &[number(at), new.created.into(), updated.into(), title.into(), labels.into(), token.into()],
             &[head.began.0.into(), head.began.1.into()],
+            &stored(&new.source, at),
         ]
         .concat();
-        let insert = self.sql(
-            "INSERT IGNORE INTO `{prefix}sessions` (app_name, user_id, id, seq, create_time, update_time, token,
-                 user_position, app_position) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        );
+        let insert = self.sql(&format!(
+            "INSERT IGNORE INTO `{{prefix}}sessions` (app_name, user_id, id, seq, create_time, update_time, title, labels,
+                 token, user_position, app_position, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, {STORED})"
+        ));
         for _ in 0..2 {
             lease.rows(&insert, values.clone()).await?;
             if lease.affected_rows() > 0 {
-                self.insert_beginning(lease, new, at).await?;
+                // The state from which the fold of the new session begins.
+                let beginning = self.sql(
+                    "INSERT INTO `{prefix}initial_states` (app_name, user_id, session_id, state, seq, forked_at,
+                         user_position, app_position)
+                     SELECT s.app_name, s.user_id, ?, COALESCE(i.state, '{}'), COALESCE(i.seq, 0), ?,
+                         COALESCE(u.position, 0), COALESCE(a.position, 0)
+                     FROM `{prefix}sessions` AS s
+                     LEFT JOIN `{prefix}initial_states` AS i
+                         ON i.app_name = s.app_name AND i.user_id = s.user_id AND i.session_id = s.id
+                     LEFT JOIN `{prefix}users` AS u ON u.app_name = s.app_name AND u.user_id = s.user_id
+                     LEFT JOIN `{prefix}apps` AS a ON a.app_name = s.app_name
+                     WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?",
+                );
+                lease.rows(&beginning, [&target[2..], &[number(at)], &source].concat()).await?;
                 return Ok(true);
             }
             if !self.remove_expired_on(lease, &new.key).await? {
@@ -117,29 +132,6 @@ impl MySql {
             }
         }
         Ok(false)
-    }
-
-    /// Writes the state from which the fold of the new session begins. As in every creation, the user is locked first.
-    async fn insert_beginning(&self, lease: &mut Lease<'_>, new: &NewFork, at: u64) -> Attempt<()> {
-        let (source, target) = (address(&new.source), address(&new.key));
-        let lock = self.sql(
-            "INSERT INTO `{prefix}users` (app_name, user_id, position) VALUES (?, ?, 0)
-             ON DUPLICATE KEY UPDATE position = `{prefix}users`.position",
-        );
-        lease.rows(&lock, target[..2].to_vec()).await?;
-        let beginning = self.sql(
-            "INSERT INTO `{prefix}initial_states` (app_name, user_id, session_id, state, seq, forked_at, user_position,
-                 app_position)
-             SELECT s.app_name, s.user_id, ?, COALESCE(i.state, '{}'), COALESCE(i.seq, 0), ?,
-                 COALESCE(u.position, 0), COALESCE(a.position, 0)
-             FROM `{prefix}sessions` AS s
-             LEFT JOIN `{prefix}initial_states` AS i
-                 ON i.app_name = s.app_name AND i.user_id = s.user_id AND i.session_id = s.id
-             LEFT JOIN `{prefix}users` AS u ON u.app_name = s.app_name AND u.user_id = s.user_id
-             LEFT JOIN `{prefix}apps` AS a ON a.app_name = s.app_name
-             WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?",
-        );
-        lease.rows(&beginning, [&target[2..], &[number(at)], &source].concat()).await.map(drop)
     }
 
     /// Copies the events after one number up to another. Feeds do not report them again.

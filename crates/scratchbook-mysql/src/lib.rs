@@ -197,9 +197,8 @@ impl Connect for MySql {
         for sql in [
             "INSERT INTO `{prefix}events` SELECT * FROM `{prefix}events` LIMIT 0",
             "UPDATE `{prefix}sessions` SET seq = seq WHERE 1 = 0",
-            // No session has the empty names of this row.
-            "INSERT INTO `{prefix}checkpoints` (app_name, user_id, session_id, seq, state)
-             VALUES ('', '', '', 0, REPEAT(UUID(), 1820)) ON DUPLICATE KEY UPDATE state = VALUES(state)",
+            "INSERT INTO `{prefix}write_checks` (only_row, filler) VALUES (1, REPEAT(UUID(), 1820))
+             ON DUPLICATE KEY UPDATE filler = VALUES(filler)",
         ] {
             lease.query(&self.sql(sql)).await?;
         }

@@ -28,7 +28,7 @@ impl MySql {
         begun: TransactionStart,
     ) -> Attempt<Vec<ProcedureRow>> {
         let (user, app) = (scopes.contains(&Scope::User), scopes.contains(&Scope::App));
-        let mut values = vec![Value::from(&lock.made), target.app.into(), target.user.into()];
+        let mut values = vec![Value::from(lock.token), target.app.into(), target.user.into()];
         values.extend([target.session.map(SessionKey::session_id).into(), lock.event.into(), user.into(), app.into()]);
         for scope in SCOPES {
             let names: Vec<_> = names(&lock.reads, scope).collect();
@@ -121,8 +121,8 @@ const WANTED: &str = "JSON_TABLE(?, '$[*]' COLUMNS (
 
 /// The rows to lock and to read.
 pub(super) struct Lock<'a> {
-    /// The row of a session to create.
-    pub(super) made: Option<String>,
+    /// The token of a session to create.
+    pub(super) token: Option<&'a str>,
     /// The id of an event to append.
     pub(super) event: Option<&'a str>,
     /// The keys to read, without their prefixes.

@@ -13,12 +13,7 @@ use scratchbook_core::plan::migrate::Migration;
 use scratchbook_database::{Attempt, Failure};
 
 /// Every version of the tables, by number.
-const MIGRATIONS: &[(&str, &str)] = &[
-    ("V1__init", include_str!("migrations/V1__init.sql")),
-    ("V2__sessions_by_id", include_str!("migrations/V2__sessions_by_id.sql")),
-    ("V3__bytes_and_feeds", include_str!("migrations/V3__bytes_and_feeds.sql")),
-    ("V4__removals", include_str!("migrations/V4__removals.sql")),
-];
+const MIGRATIONS: &[(&str, &str)] = &[("V1__init", include_str!("migrations/V1__init.sql"))];
 
 /// The version that this program needs.
 pub(super) const NEWEST: i32 = MIGRATIONS.len() as i32;
@@ -27,7 +22,7 @@ pub(super) const NEWEST: i32 = MIGRATIONS.len() as i32;
 pub(super) const HISTORY: &str = "scratchbook_migrations";
 
 /// The procedures that this program calls.
-pub(super) const PROCEDURES: [&str; 2] = ["scratchbook_write_2", "scratchbook_lock_1"];
+pub(super) const PROCEDURES: [&str; 2] = ["scratchbook_write_1", "scratchbook_lock_1"];
 
 /// The settings for a client that runs a printed migration: a procedure keeps the SQL mode in which it was created.
 const SETUP: &str = "SET NAMES utf8mb4;\nSET sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION';\n";
@@ -70,21 +65,6 @@ pub(super) fn embedded(prefix: &str) -> Result<Vec<refinery_core::Migration>> {
 fn unapplied(name: &str, sql: &str, prefix: &str) -> Result<refinery_core::Migration> {
     let migration = refinery_core::Migration::unapplied(name, &with_prefix(sql, prefix));
     migration.map_err(|e| Error::internal(format!("the migration {name} cannot be read")).with_source(e))
-}
-
-/// What was added to three migrations, because MySQL needs it. MariaDB skips the comment.
-const FOR_MYSQL: &str = " /*!80001 OF s */";
-
-/// Returns pairs of checksums, for databases that were made before [`FOR_MYSQL`] was added: the checksum that they
-/// record, and today's.
-pub(super) fn old_checksums(prefix: &str) -> Result<Vec<(u64, u64)>> {
-    let mut pairs = Vec::new();
-    for (migration, (name, sql)) in embedded(prefix)?.into_iter().zip(MIGRATIONS) {
-        if sql.contains(FOR_MYSQL) {
-            pairs.push((unapplied(name, &sql.replace(FOR_MYSQL, ""), prefix)?.checksum(), migration.checksum()));
-        }
-    }
-    Ok(pairs)
 }
 
 /// Returns the statements that create lost procedures, if any are lost. A copy may lack procedures, because mysqldump
@@ -137,7 +117,6 @@ pub(super) struct Migrating<'a> {
     pub(super) lease: Lease<'a>,
     /// The last failure, kept here because refinery only returns it wrapped in an error of its own.
     pub(super) failure: Option<Failure>,
-    pub(super) old_checksums: Vec<(u64, u64)>,
 }
 
 impl Migrating<'_> {
@@ -184,13 +163,11 @@ impl AsyncQuery<Vec<refinery_core::Migration>> for Migrating<'_> {
             let mut cells = RowCells::from(row);
             let (version, name) = (cells.integer(0, place)?, cells.text(1, place)?);
             let (time, checksum) = (cells.text(2, place)?, cells.text(3, place)?);
-            let checksum = checksum.parse().unwrap_or_default();
-            let today = self.old_checksums.iter().find(|(old, _)| *old == checksum);
             Ok(refinery_core::Migration::applied(
                 i32::try_from(version).unwrap_or(i32::MAX),
                 name,
                 OffsetDateTime::parse(&time, &Rfc3339).unwrap_or(OffsetDateTime::UNIX_EPOCH),
-                today.map_or(checksum, |(_, today)| *today),
+                checksum.parse().unwrap_or_default(),
             ))
         });
         applied.collect()

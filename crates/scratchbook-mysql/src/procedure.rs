@@ -31,8 +31,6 @@ pub(super) enum TransactionStart {
     Here,
     /// The caller has begun the transaction.
     Before,
-    /// The caller has begun the transaction, and the row of the session to create exists.
-    WithSession,
     /// The caller has begun the transaction and locked the session to append to. This write may make the session
     /// expire.
     Locked,
@@ -44,7 +42,6 @@ impl TransactionStart {
         match self {
             Self::Here => 0,
             Self::Before | Self::Locked => 1,
-            Self::WithSession => 2,
         }
     }
 }
@@ -107,7 +104,7 @@ pub(super) struct DuplicateEvent {
 #[async_trait]
 impl Creations for MySql {
     async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {
-        if !new.metadata.is_empty() || new.id_scope == IdScope::App {
+        if new.id_scope == IdScope::App {
             return self.create_locked(new, token, &[LimitCheck::Unknown, LimitCheck::Counted]).await;
         }
         let mut answers = self.call(batch::creation(new, token)?, Idempotency::Idempotent).await?;
@@ -178,7 +175,7 @@ impl MySql {
         room: LimitCheck,
     ) -> Attempt<Vec<ProcedureRow>> {
         self.check_size(size(&arguments))?;
-        let sql = self.sql("CALL `{prefix}scratchbook_write_2`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+        let sql = self.sql("CALL `{prefix}scratchbook_write_1`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
         let most =
             |limit: Option<u64>| limit.filter(|limit| room == LimitCheck::Unknown && *limit < u64::MAX).map(number);
         let mut values: Vec<Value> = arguments.map(Into::into).into();

@@ -23,6 +23,10 @@ const SESSIONS_AT_ONCE: usize = 1000;
 /// timeout.
 const ROWS_AT_ONCE: u64 = 5000;
 
+/// Locks the row of a user, and inserts it if it is missing.
+pub(super) const LOCK_USER: &str = "INSERT INTO `{prefix}users` (app_name, user_id, position) VALUES (?, ?, 0)
+    ON DUPLICATE KEY UPDATE position = `{prefix}users`.position";
+
 #[async_trait]
 impl Removals for MySql {
     async fn delete_session(&self, key: &SessionKey) -> Attempt<()> {
@@ -40,9 +44,7 @@ impl Removals for MySql {
         let locked = self.ids(&mut lease, &format!("{sessions} ORDER BY id FOR UPDATE"), &address).await?;
         // The user's row is inserted if it is missing, so that it can be locked. While it is locked, no session of this
         // user can be created.
-        let lock = "INSERT INTO `{prefix}users` (app_name, user_id, position) VALUES (?, ?, 0)
-            ON DUPLICATE KEY UPDATE position = `{prefix}users`.position";
-        lease.rows(&self.sql(lock), address.to_vec()).await?;
+        lease.rows(&self.sql(LOCK_USER), address.to_vec()).await?;
         let was_there = lease.affected_rows() != 1;
         // This is read under the lock: another call may have removed the user in the meantime, and its record has the
         // number of sessions.
@@ -115,6 +117,8 @@ impl MySql {
             return Ok(false);
         };
         let last = RowCells::from(row).integer(0, || format!("the session {key}"))?;
+        // With the user's row locked, a creation with the same id waits there, before it knows its place in the feed.
+        lease.rows(&self.sql(LOCK_USER), address[..2].to_vec()).await?;
         for table in OF_SESSION {
             self.delete(lease, table, "WHERE app_name = ? AND user_id = ? AND session_id = ?", &address).await?;
         }

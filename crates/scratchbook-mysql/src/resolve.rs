@@ -40,7 +40,6 @@ impl ResolvedWrites for MySql {
     async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
         let changes = new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
         let (scopes, shared) = locked_and_shared(changes.map(|change| (change.scope, change.name.as_str())));
-        let made = batch::making(&new.key, (new.created, new.expires), new.events.iter(), token)?;
         let key = NewKey { key: &new.key, scope: new.id_scope, token };
         for room in [LimitCheck::Unknown, LimitCheck::Counted] {
             let reads = match room {
@@ -48,7 +47,7 @@ impl ResolvedWrites for MySql {
                 LimitCheck::Counted => shared.clone(),
             };
             let whole = new.reads_scopes().collect();
-            let lock = Lock { made: made.clone(), event: None, reads, whole, room };
+            let lock = Lock { token: Some(token), event: None, reads, whole, room };
             let resolve = |found| Ok(NewSession::new(new.clone().resolve(found)?)?);
             if let Some(is_made) = self.create_in(&key, &lock, &scopes, resolve).await? {
                 return Ok(is_made);
@@ -65,7 +64,7 @@ impl ResolvedWrites for MySql {
                 LimitCheck::Counted => new.changes.iter().map(names).collect(),
             };
             let reads: Vec<_> = reads.iter().map(|(scope, name)| (*scope, name.as_str())).collect();
-            let lock = Lock { made: None, event: None, reads, whole: new.reads_scopes().collect(), room };
+            let lock = Lock { token: None, event: None, reads, whole: new.reads_scopes().collect(), room };
             let resolve = |found: &Found| Ok(TextChange::all(&new.resolve(found)?)?);
             if let Some(position) = self.put_in(of, &lock, resolve, &new.limits, author, time).await? {
                 return Ok(position);
@@ -95,7 +94,7 @@ impl MySql {
         };
         let reads: Vec<_> = reads.iter().map(|(scope, name)| (*scope, name.as_str())).collect();
         let whole = prepared.reads_scopes(options).collect();
-        let lock = Lock { made: None, event: Some(&prepared.event.id), reads, whole, room };
+        let lock = Lock { token: None, event: Some(&prepared.event.id), reads, whole, room };
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         let scopes: Vec<_> = prepared.changes.iter().map(|change| change.scope).collect();
         let answers = self.lock(&mut lease, &target, &lock, &scopes, TransactionStart::Here).await?;
@@ -186,17 +185,14 @@ impl MySql {
         self.create_on(lease, resolved.borrow(), lock, &answers, new.token).await
     }
 
-    /// Creates a session that may exceed a limit, or that has a title or labels, which are written into an existing
-    /// row.
+    /// Creates a session that may exceed a limit, or whose id has to be unique in its app.
     pub(super) async fn create_locked(&self, new: &NewSession, token: &str, rooms: &[LimitCheck]) -> Attempt<bool> {
         let changes = new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
         let (scopes, shared) = locked_and_shared(changes.map(|change| (change.scope, change.name.as_str())));
-        let events = new.events.iter().map(|event| &event.prepared);
-        let made = batch::making(&new.key, (new.created, new.expires), events, token)?;
         let key = NewKey { key: &new.key, scope: new.id_scope, token };
         for room in rooms {
             let reads = if *room == LimitCheck::Counted { shared.clone() } else { Vec::new() };
-            let lock = Lock { made: made.clone(), event: None, reads, whole: Vec::new(), room: *room };
+            let lock = Lock { token: Some(token), event: None, reads, whole: Vec::new(), room: *room };
             if let Some(is_made) = self.create_in(&key, &lock, &scopes, |_| Ok(new)).await? {
                 return Ok(is_made);
             }
@@ -249,11 +245,8 @@ impl MySql {
             drop(growth);
             keep_out(&mut lease, fits).await?;
         }
-        if !new.metadata.is_empty() {
-            self.set_fields(&mut lease, &new.key, &new.metadata, new.expires).await?;
-        }
         let arguments = batch::creation(new, token)?;
-        let answers = self.call_on(&mut lease, arguments, TransactionStart::WithSession, lock.room).await?;
+        let answers = self.call_on(&mut lease, arguments, TransactionStart::Before, lock.room).await?;
         if matches!(answers.as_slice(), [ProcedureRow::Full]) {
             return Ok(None);
         }
@@ -270,7 +263,7 @@ impl MySql {
         time: f64,
     ) -> Attempt<u64> {
         let reads = changes.iter().map(|change| (change.scope, change.name.as_str())).collect();
-        let lock = Lock { made: None, event: None, reads, whole: Vec::new(), room: LimitCheck::Counted };
+        let lock = Lock { token: None, event: None, reads, whole: Vec::new(), room: LimitCheck::Counted };
         let copy = |c: &TextChange| TextChange { scope: c.scope, name: c.name.clone(), value: c.value.clone() };
         let resolve = |_: &Found| Ok(changes.iter().map(copy).collect());
         let position = self.put_in(of, &lock, resolve, limits, author, time).await?;

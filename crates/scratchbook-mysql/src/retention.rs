@@ -51,8 +51,7 @@ impl Retention for MySql {
             None => (0, 0),
         };
         let (base, last) = base;
-        let whole = last.min(before.saturating_sub(1));
-        let end = whole.min(base.saturating_add(limit as u64));
+        let end = last.min(before.saturating_sub(1)).min(base.saturating_add(limit as u64));
         if end <= base {
             lease.rollback().await?;
             return Ok(0);
@@ -85,11 +84,6 @@ impl Retention for MySql {
         let old = "WHERE app_name = ? AND user_id = ? AND session_id = ? AND seq <= ?";
         for table in ["events", "checkpoints"] {
             self.delete(&mut lease, table, old, &[&here[..], &[number(end)]].concat()).await?;
-        }
-        if end == whole {
-            // The last step recounts the remaining bytes, because an older version of this program may have appended
-            // events without counting them.
-            self.count_bytes(&mut lease, key).await?;
         }
         self.record(&mut lease, key, RemovalKind::Pruned, i64::try_from(end).unwrap_or(i64::MAX)).await?;
         lease.commit().await?;

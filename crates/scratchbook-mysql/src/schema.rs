@@ -13,11 +13,10 @@ use super::connection::Connections;
 use super::lease::Lease;
 use super::migrating::{
     HISTORY, Migrating, NEWEST, PROCEDURES, SchemaState, embedded, history, lacking, lost_procedures, names,
-    old_checksums,
 };
 use super::row::RowCells;
 use scratchbook_core::error::{Error, ErrorKind, Result};
-use scratchbook_core::plan::migrate::{Migration, MigrationRun};
+use scratchbook_core::plan::migrate::{Migration, MigrationRun, other_version_1};
 use scratchbook_database::{Attempt, CommitFate, Failure, Idempotency, Migrate};
 
 const TABLES: &[&str] = &[
@@ -38,6 +37,7 @@ const TABLES: &[&str] = &[
     "id_turns",
     "removals",
     "removal_ends",
+    "write_checks",
     "session_overview",
 ];
 
@@ -127,7 +127,7 @@ async fn run_once(
     lease.extend(wait);
     let seen = seen(&mut lease, prefix, place).await?;
     let lacking = lacking(seen, prefix)?;
-    let mut migrating = Migrating { lease, failure: None, old_checksums: old_checksums(prefix)? };
+    let mut migrating = Migrating { lease, failure: None };
     if !lacking.is_empty() {
         // The wait for tables in use has the same timeout as the wait for another process. The setting affects no other
         // call, because the connection is not reused.
@@ -199,10 +199,16 @@ async fn seen(lease: &mut Lease<'_>, prefix: &str, place: &str) -> Attempt<Schem
             .into()),
         };
     }
-    let sql = format!("SELECT COALESCE(MAX(version), 0) FROM {}", history(prefix));
-    let rows = lease.rows(&sql, Vec::new()).await?;
-    let version = rows.into_iter().next().map(|row| RowCells::from(row).integer(0, || history(prefix))).transpose()?;
-    let version = i32::try_from(version.unwrap_or_default()).unwrap_or(i32::MAX);
+    let sql =
+        format!("SELECT COALESCE(MAX(version), 0), MAX(IF(version = 1, checksum, NULL)) FROM {}", history(prefix));
+    let row = lease.rows(&sql, Vec::new()).await?.into_iter().next();
+    let mut cells = RowCells::from(row.ok_or_else(|| Error::internal("the history of migrations has no answer"))?);
+    let version = i32::try_from(cells.integer(0, || history(prefix))?).unwrap_or(i32::MAX);
+    if let Some(checksum) = cells.optional_text(1, || history(prefix))?
+        && embedded(prefix)?.first().is_some_and(|first| first.checksum().to_string() != checksum)
+    {
+        return Err(other_version_1(place).into());
+    }
     if version > NEWEST {
         let what = format!("its tables have version {version}, this build knows up to {NEWEST}");
         let message = format!("{place}: {what}; use a newer scratchbook");

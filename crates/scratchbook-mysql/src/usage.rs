@@ -14,9 +14,9 @@ use scratchbook_core::plan::usage::Usage;
 use scratchbook_core::session::{SessionKey, StateOwner};
 use scratchbook_database::{Attempt, Usages};
 
-/// The stored size of a session up to an event, computed as in the migration that introduced sizes. The parameters are
-/// the session's address, the event's number, and the address again.
-const STORED: &str = "(
+/// The stored size of a session up to an event: `bytes` in the row of the session. The parameters are the session's
+/// address, the event's number, and the address again.
+pub(super) const STORED: &str = "(
         SELECT COALESCE(SUM(LENGTH(event)), 0) FROM `{prefix}events` FORCE INDEX (PRIMARY)
         WHERE app_name = ? AND user_id = ? AND session_id = ? AND seq <= ?
     ) + COALESCE((
@@ -55,15 +55,6 @@ impl Usages for MySql {
 }
 
 impl MySql {
-    /// Counts the stored size of a session.
-    pub(super) async fn count_bytes(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<()> {
-        let sql = self.sql(&format!(
-            "UPDATE `{{prefix}}sessions` SET bytes = {STORED} WHERE app_name = ? AND user_id = ? AND id = ?"
-        ));
-        lease.renew();
-        lease.rows(&sql, [stored(key, u64::MAX), address(key).to_vec()].concat()).await.map(drop)
-    }
-
     /// Subtracts the size of the events up to `end`, which are about to be pruned, and adds the size of `state`, which
     /// becomes the state with which the fold begins.
     pub(super) async fn take_off(&self, lease: &mut Lease<'_>, key: &SessionKey, end: u64, state: &str) -> Attempt<()> {
@@ -86,7 +77,7 @@ impl MySql {
 }
 
 /// Returns the parameters of [`STORED`].
-fn stored(key: &SessionKey, until: u64) -> Vec<Value> {
+pub(super) fn stored(key: &SessionKey, until: u64) -> Vec<Value> {
     let here = address(key);
     [&here[..], &[number(until)], &here].concat()
 }

@@ -43,6 +43,11 @@ impl<'a> ChangeColumns<'a> {
         }
     }
 
+    /// Returns the number of keys of a scope that are changed, of a statement that changes one session, user and app.
+    pub(super) fn count(&self, scope: Scope) -> i64 {
+        self.known.keys().filter(|(of, ..)| *of == scope).count() as i64
+    }
+
     /// Returns the first five parameters of a statement.
     pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 5] {
         [&self.ords, &self.scopes, &self.slots, &self.keys, &self.values]

@@ -1,5 +1,4 @@
-//! Sessions that are created together: two statements, one commit and the read that shows the sessions, in one round
-//! trip.
+//! Sessions that are created together: one statement, and the read that shows the sessions, in one round trip.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +6,7 @@ use futures_util::future::join;
 use tokio_postgres::types::ToSql;
 
 use super::Postgres;
-use super::lease::{BoundStatement, Lease};
+use super::lease::Lease;
 use super::read::column;
 use super::sessions::sessions;
 use scratchbook_core::session::{Session, SessionKey};
@@ -25,27 +24,29 @@ impl Postgres {
         sorted.sort_by(|a, b| a.session.key.cmp(&b.session.key));
         let columns = SessionColumns::new(&sorted);
         let statements = &self.statements;
-        let steps = [
-            BoundStatement::new(&statements.insert_sessions, columns.rows()),
-            BoundStatement::new(&statements.fill_sessions, columns.contents()),
-        ];
         let lease = self.connections.lease().await?;
-        // All statements are prepared before the first one runs, so that they are sent in this order.
-        lease.prepare([&statements.insert_sessions, &statements.fill_sessions, &statements.list.made]).await?;
-        let (answers, mut read) = join(lease.transaction(&steps), self.read_made(&lease, &columns)).await;
-        let answers = answers?;
+        // Both statements are prepared before the first one runs, so that they are sent in this order.
+        lease.prepare([&statements.create_many, &statements.list.made]).await?;
+        let params = columns.params();
+        let (created, mut read) =
+            join(lease.query(&statements.create_many, &params), self.read_made(&lease, &columns)).await;
+        let created = created?;
         let mut made = HashSet::with_capacity(batch.len());
-        for row in answers.first().into_iter().flatten() {
+        for row in &created {
             made.insert(column::<&str>(row, 0, || "the token of a session just made".to_owned())?);
         }
-        if let Some(row) = answers.last().and_then(|rows| rows.first()) {
-            self.learn_listeners(row, 0);
+        if let Some(row) = created.first() {
+            self.learn_listeners(row, 1);
         }
-        let outcome = |new: &&NewCreation| match made.contains(new.token.as_str()) {
-            true => CreationOutcome::Created(read.remove(&new.session.key).map(Box::new)),
-            false => CreationOutcome::NotCreated,
-        };
-        Ok(batch.iter().map(outcome).collect())
+        let mut outcomes = Vec::with_capacity(batch.len());
+        for new in batch {
+            outcomes.push(if made.contains(new.token.as_str()) {
+                CreationOutcome::Created(read.remove(&new.session.key).map(Box::new))
+            } else {
+                CreationOutcome::NotCreated
+            });
+        }
+        Ok(outcomes)
     }
 
     /// Reads the small sessions of a batch, if all are of one app. What cannot be read here, its caller reads again.
@@ -110,13 +111,9 @@ impl<'a> SessionColumns<'a> {
         columns
     }
 
-    fn rows(&self) -> [&(dyn ToSql + Sync); 10] {
-        let Self { apps, users, ids, tokens, created, expires, titles, labels, key_counts, bytes, .. } = self;
-        [apps, users, ids, tokens, created, expires, titles, labels, key_counts, bytes]
-    }
-
-    fn contents(&self) -> [&(dyn ToSql + Sync); 8] {
-        let Self { apps, users, ids, tokens, states, ords, names, values, .. } = self;
-        [apps, users, ids, tokens, states, ords, names, values]
+    fn params(&self) -> [&(dyn ToSql + Sync); 14] {
+        let Self { apps, users, ids, tokens, created, expires, titles, .. } = self;
+        let Self { labels, key_counts, bytes, states, ords, names, values, .. } = self;
+        [apps, users, ids, tokens, created, expires, titles, labels, key_counts, bytes, states, ords, names, values]
     }
 }

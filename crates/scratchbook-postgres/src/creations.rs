@@ -1,9 +1,8 @@
-//! Creating sessions. If a write takes several statements, they are one transaction.
+//! Creating sessions. A creation is one statement; where it has to look first, both are one transaction.
 
 use std::collections::HashSet;
 
 use async_trait::async_trait;
-use tokio_postgres::types::ToSql;
 
 use super::changes::ChangeColumns;
 use super::events::EventColumns;
@@ -12,10 +11,9 @@ use super::lease::{BoundStatement, Lease};
 use super::locks::{KeyOwner, lock_number, param};
 use super::read::column;
 use super::{Postgres, error};
-use scratchbook_core::error::Error;
-use scratchbook_core::plan::commit::Prepared;
-use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange, TextMetadata};
-use scratchbook_core::session::{IdScope, SessionKey, seconds_of_micros};
+use scratchbook_core::error::{Error, ErrorKind};
+use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
+use scratchbook_core::session::{IdScope, RemovalKind, SessionKey, seconds_of_micros};
 use scratchbook_core::state::Scope;
 pub(crate) use scratchbook_database::{Attempt, CommitFate, CreationOutcome, Creations, Failure, NewCreation};
 
@@ -44,122 +42,124 @@ impl Creations for Postgres {
 impl Postgres {
     async fn create_by(&self, new: &NewSession, token: &str, limit: KeyLimit) -> Attempt<bool> {
         let lease = self.connections.lease().await?;
-        let events = new.events.iter().map(|event| &event.prepared);
-        let NewSession { key, id_scope, metadata, created, expires, .. } = new;
-        let row = NewRow { key, scope: *id_scope, metadata, created: *created, expires: *expires, token };
-        if !self.begin_session(&lease, row, events).await? {
-            return self.created_before(&lease, key, *id_scope, token).await;
-        }
-        self.fill_last(&lease, new, limit).await?;
-        Ok(true)
-    }
-
-    /// Begins a transaction and inserts the row of a session that will have these events. Returns `false` if its id is
-    /// taken.
-    pub(super) async fn begin_session<'e>(
-        &self,
-        lease: &Lease<'_>,
-        new: NewRow<'_>,
-        events: impl Iterator<Item = &'e Prepared> + Clone,
-    ) -> Attempt<bool> {
-        let NewRow { key, scope, metadata, created, expires, token } = new;
-        let ids: HashSet<_> = events.clone().map(|event| event.event.id.as_str()).collect();
-        let mut seen = HashSet::new();
-        let last = events.filter(|event| seen.insert(event.event.id.as_str())).last();
-        let (seq, micros) = (ids.len() as i64, last.map_or(created, |event| event.micros));
-        let now = self.now();
-        let row = SessionRow { key, scope, metadata, seq, created, micros, token, expires, position: 0, now };
-        let (address, lock) = (row.address(), lock_number(["unique id", key.app_name(), key.session_id()]));
-        let mut steps = Vec::with_capacity(2);
-        if scope == IdScope::App {
-            // This is the first lock of the transaction, and no other kind of writer takes it, so it can come before
-            // the locks of sessions.
-            steps.push(BoundStatement::new(&self.statements.lock, [param(&lock)]));
-        }
-        steps.push(self.inserting(&row, &address));
-        let inserted = lease.begin_with(&steps).await?;
-        if inserted.last().is_some_and(|rows| !rows.is_empty()) {
+        // Usually the id is free, and then one statement is enough.
+        if new.id_scope == IdScope::User
+            && limit == KeyLimit::Guarded
+            && self.create_last(&lease, new, token, limit).await?
+        {
             return Ok(true);
         }
-        Ok(self.remove_expired_on(lease, key).await? && self.insert_session(lease, &row).await?)
-    }
-
-    /// Inserts the row of a session if the id is free or belongs to an expired session, which is removed.
-    pub(super) async fn insert_session(&self, lease: &Lease<'_>, row: &SessionRow<'_>) -> Attempt<bool> {
-        let (address, is_new) = (row.address(), |answers: Vec<Vec<_>>| answers.iter().any(|rows| !rows.is_empty()));
-        if is_new(lease.all(&[self.inserting(row, &address)]).await?) {
-            return Ok(true);
+        if let Some(is_made) = self.begin_creation(&lease, &new.key, new.id_scope, token).await? {
+            return Ok(is_made);
         }
-        let was_expired = self.remove_expired_on(lease, row.key).await?;
-        Ok(was_expired && is_new(lease.all(&[self.inserting(row, &address)]).await?))
+        self.create_free(&lease, new, token, limit).await
     }
 
-    fn inserting<'p>(&'p self, row: &'p SessionRow<'p>, address: &'p [&'p str; 3]) -> BoundStatement<'p> {
-        let params = row.params(address);
-        match row.scope {
-            IdScope::User => BoundStatement::new(&self.statements.insert_session, params),
-            IdScope::App => {
-                BoundStatement::new(&self.statements.insert_unique_session, [&params[..], &[param(&row.now)]].concat())
-            }
-        }
-    }
-
-    /// Returns whether a session was created by an earlier attempt of the same call. The session's row is locked, and
-    /// our own transaction commits before we answer. So a synchronous standby has the session before the answer.
-    pub(super) async fn created_before(
+    /// Begins a transaction that creates a session, and removes an expired session that has its id. If the id is taken,
+    /// ends the transaction and returns whether an earlier attempt of the same call has created the session.
+    pub(super) async fn begin_creation(
         &self,
         lease: &Lease<'_>,
         key: &SessionKey,
         scope: IdScope,
         token: &str,
-    ) -> Attempt<bool> {
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-        let rows = lease.query(&self.statements.session_token, &[&app, &user, &session]).await?;
-        lease.commit().await?;
-        let Some(row) = rows.first() else {
-            if scope == IdScope::App {
-                // Another user has the id.
-                return Ok(false);
+    ) -> Attempt<Option<bool>> {
+        let app = key.app_name();
+        let user = key.user_id();
+        let session = key.session_id();
+        let now = self.now();
+        let lock = lock_number(["unique id", app, session]);
+        let mut steps = Vec::with_capacity(3);
+        if scope == IdScope::App {
+            // This is the first lock of the transaction, and no other kind of writer takes it, so it can come before
+            // the locks of sessions.
+            steps.push(BoundStatement::new(&self.statements.lock, [param(&lock)]));
+            steps.push(BoundStatement::new(&self.statements.other_users_with, [param(&app), &user, &session, &now]));
+        }
+        steps.push(BoundStatement::new(&self.statements.holder, [param(&app), &user, &session, &now]));
+        let mut answers = lease.begin_with(&steps).await?;
+        let holder = answers.pop().unwrap_or_default();
+        let other_users = answers.pop().unwrap_or_default();
+        if let Some(row) = holder.first() {
+            let of = || format!("the session {key}");
+            let is_expired: Option<bool> = column(row, 2, of)?;
+            if is_expired != Some(true) {
+                // The session's row is locked, and this commit comes before the answer. So a synchronous standby has
+                // the session before the answer.
+                lease.commit().await?;
+                return Ok(Some(column::<&str>(row, 0, of)? == token));
             }
-            let message = format!("the session {key} was deleted just now; try again");
-            return Err(Failure {
-                fate: CommitFate::RolledBack,
-                error: Error::new(scratchbook_core::error::ErrorKind::Unavailable, message),
-            });
-        };
-        let stored: String = column(row, 0, || format!("the session {key}"))?;
-        Ok(stored == token)
+            let last = column(row, 1, of)?;
+            self.remove_locked(lease, [app, user, session], RemovalKind::Expired, last).await?;
+        }
+        if other_users.is_empty() {
+            return Ok(None);
+        }
+        lease.commit().await?;
+        Ok(Some(false))
     }
 
-    /// Writes the initial state and events of a session whose row exists, and commits.
-    pub(super) async fn fill_last(&self, lease: &Lease<'_>, new: &NewSession, limit: KeyLimit) -> Attempt<()> {
-        let events = distinct(&new.events);
+    /// Creates a session whose id was free when the transaction began, and commits.
+    pub(super) async fn create_free(
+        &self,
+        lease: &Lease<'_>,
+        new: &NewSession,
+        token: &str,
+        limit: KeyLimit,
+    ) -> Attempt<bool> {
+        if self.create_last(lease, new, token, limit).await? {
+            return Ok(true);
+        }
+        let message = format!("the session {} was created just now by another call; try again", new.key);
+        Err(Failure { fate: CommitFate::RolledBack, error: Error::new(ErrorKind::Unavailable, message) })
+    }
+
+    /// Creates a session with its initial state and events as the last statement of a call. Returns `false` if its id is
+    /// taken.
+    async fn create_last(&self, lease: &Lease<'_>, new: &NewSession, token: &str, limit: KeyLimit) -> Attempt<bool> {
+        // Events with equal ids were already found to have the same content, so the first of them is stored.
+        let mut seen = HashSet::new();
+        let events = new.events.iter().filter(|event| seen.insert(event.prepared.event.id.as_str()));
+        let events: Vec<&NewEvent> = events.collect();
         if limit == KeyLimit::Counted {
             self.check_shared_growth(lease, new, &events).await?;
         }
-        let (app, user, session) = (new.key.app_name(), new.key.user_id(), new.key.session_id());
-        let (mut changes, mut columns) = (ChangeColumns::default(), EventColumns::default());
+        let app = new.key.app_name();
+        let user = new.key.user_id();
+        let session = new.key.session_id();
+        let mut changes = ChangeColumns::default();
         changes.add(0, [app, user, session], &new.own);
         changes.add(0, [app, user, session], &new.shared);
+        let mut columns = EventColumns::default();
+        let mut updated = new.created;
+        let mut bytes = new.initial.as_ref().map_or(0, String::len);
         for (event, ord) in events.iter().zip(1..) {
             changes.add(ord, [app, user, session], &event.changes);
             columns.add(event);
+            updated = event.prepared.micros;
+            bytes += event.prepared.text.len();
         }
+        let time = seconds_of_micros(new.created);
+        let initial = new.initial.as_deref().unwrap_or_default();
+        let begins = new.initial.is_some();
         let blocks = i32::try_from(events.len() / POSITIONS + 1).unwrap_or(i32::MAX);
         let of_events = events.iter().flat_map(|event| &event.changes);
         let writes_app = new.shared.iter().chain(of_events).any(|change| change.scope == Scope::App);
-        let time = seconds_of_micros(new.created);
-        let (initial, begins) = (new.initial.as_deref().unwrap_or_default(), new.initial.is_some());
         let most_rows = limit.most_rows(&new.limits);
+        let keys = changes.count(Scope::Session);
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         let mut params = changes.params().to_vec();
         params.extend([param(&app), &user, &session, &time]);
         params.extend(columns.params());
         params.extend([param(&initial), &begins, &blocks, &writes_app, &most_rows]);
+        params.extend([param(&new.created), &updated, &keys, &new.expires, &new.metadata.title]);
+        params.extend([param(&new.metadata.labels), &token, &bytes]);
         let rows = lease.last(&self.statements.create, &params).await?;
-        if let Some(row) = rows.first() {
-            self.learn_listeners(row, 0);
-        }
-        Ok(())
+        let Some(row) = rows.first() else {
+            return Ok(false);
+        };
+        self.learn_listeners(row, 0);
+        Ok(true)
     }
 
     /// Checks the limit on shared keys. The session's own keys were counted when it was prepared.
@@ -175,49 +175,4 @@ impl Postgres {
             std::iter::once(new.shared.as_slice()).chain(shared.iter().map(Vec::as_slice)).collect();
         self.check_growth(lease, &owner, &new.limits, &writes).await
     }
-}
-
-/// The values of a creation for its session's row.
-pub(super) struct NewRow<'a> {
-    pub(super) key: &'a SessionKey,
-    pub(super) scope: IdScope,
-    pub(super) metadata: &'a TextMetadata,
-    pub(super) created: i64,
-    pub(super) expires: Option<i64>,
-    pub(super) token: &'a str,
-}
-
-/// The row of a session.
-pub(super) struct SessionRow<'a> {
-    pub(super) key: &'a SessionKey,
-    pub(super) scope: IdScope,
-    pub(super) metadata: &'a TextMetadata,
-    pub(super) seq: i64,
-    pub(super) created: i64,
-    pub(super) micros: i64,
-    pub(super) token: &'a str,
-    pub(super) expires: Option<i64>,
-    /// The position from which the fold of the session's events begins, or 0 if it is written later.
-    pub(super) position: i64,
-    /// The time that decides whether a session with the same id has expired.
-    pub(super) now: i64,
-}
-
-impl<'a> SessionRow<'a> {
-    fn address(&self) -> [&'a str; 3] {
-        [self.key.app_name(), self.key.user_id(), self.key.session_id()]
-    }
-
-    fn params<'p>(&'p self, [app, user, session]: &'p [&'a str; 3]) -> [&'p (dyn ToSql + Sync); 11] {
-        let Self { seq, created, micros, token, expires, position, .. } = self;
-        let TextMetadata { title, labels } = self.metadata;
-        [app, user, session, seq, created, micros, token, expires, position, title, labels]
-    }
-}
-
-/// Returns the events, without those that repeat an id. Events with equal ids were already found to have the same
-/// content.
-fn distinct(events: &[NewEvent]) -> Vec<&NewEvent> {
-    let mut seen = HashSet::new();
-    events.iter().filter(|event| seen.insert(event.prepared.event.id.as_str())).collect()
 }

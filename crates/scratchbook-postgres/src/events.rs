@@ -62,20 +62,18 @@ impl Postgres {
         // Sort in the order of locks; appends to one session keep their order.
         let mut order: Vec<usize> = (0..batch.len()).collect();
         order.sort_by(|a, b| batch[*a].key.cmp(&batch[*b].key));
-        let sorted: Vec<&NewAppend> = order.iter().map(|index| batch[*index]).collect();
-        let mut arrays = Arrays::new(sorted.iter().copied());
+        let mut arrays = Arrays::new(order.iter().map(|index| batch[*index]));
         arrays.now = self.now();
-        if let Some(first) = sorted.first() {
+        if let Some(first) = batch.first() {
             // All appends of a service have the same limits.
             let limits = &first.event.prepared.limits;
             arrays.most_rows = limit.most_rows(limits);
             arrays.most_events =
                 limits.events_per_session.and_then(|most| i64::try_from(most).ok()).unwrap_or(i64::MAX);
         }
-        let statement = &self.statements.append;
         let rows = match end {
-            AppendEnd::Commit => lease.last(statement, &arrays.params()).await?,
-            AppendEnd::Open => lease.query(statement, &arrays.params()).await?,
+            AppendEnd::Commit => lease.last(&self.statements.append, &arrays.params()).await?,
+            AppendEnd::Open => lease.query(&self.statements.append, &arrays.params()).await?,
         };
         if let Some(row) = rows.first() {
             self.learn_listeners(row, 7);
@@ -83,9 +81,9 @@ impl Postgres {
         let mut answers: Vec<Option<AppendRow>> = batch.iter().map(|_| None).collect();
         for row in rows {
             let ord: i64 = column(&row, 0, || "an answer to an append".to_owned())?;
-            let strange = || Error::internal("an answer to an append that was not sent");
-            let index = usize::try_from(ord - 1).ok().filter(|index| *index < sorted.len()).ok_or_else(strange)?;
-            answers[order[index]] = Some(answer(&row, sorted[index])?);
+            let index = usize::try_from(ord - 1).ok().and_then(|place| order.get(place)).copied();
+            let index = index.ok_or_else(|| Error::internal("an answer to an append that was not sent"))?;
+            answers[index] = Some(answer(&row, batch[index])?);
         }
         let all: Option<Vec<_>> = answers.into_iter().collect();
         Ok(all.ok_or_else(|| Error::internal("an append was not answered"))?)
@@ -100,16 +98,14 @@ fn answer(row: &Row, append: &NewAppend) -> Result<AppendRow> {
         return Ok(AppendRow::NoSession);
     }
     let logs = LogPositions::of_feed(rows::number(column(row, 6, place)?, place)?);
-    Ok(match column(row, 3, place)? {
-        None => {
-            let seq = column(row, 2, place)?;
-            match append.event.prepared.limits.check_seq(rows::number(seq, place)?) {
-                Ok(()) => AppendRow::Stored { seq, logs },
-                Err(error) => AppendRow::Refused(error),
-            }
-        }
-        Some(seq) => AppendRow::Duplicate { seq, hash: column(row, 4, place)?, text: column(row, 5, place)?, logs },
-    })
+    if let Some(seq) = column(row, 3, place)? {
+        return Ok(AppendRow::Duplicate { seq, hash: column(row, 4, place)?, text: column(row, 5, place)?, logs });
+    }
+    let seq = column(row, 2, place)?;
+    match append.event.prepared.limits.check_seq(rows::number(seq, place)?) {
+        Ok(()) => Ok(AppendRow::Stored { seq, logs }),
+        Err(error) => Ok(AppendRow::Refused(error)),
+    }
 }
 
 /// The batch in columns, sorted by session.

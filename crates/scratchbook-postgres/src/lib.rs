@@ -17,7 +17,7 @@
 //! - `lease.rs`, `params.rs`: the operations of a call on a connection, and parameters that do not appear in logs.
 //! - `schema.rs`: checks that the tables are ours, and brings them up to date.
 //! - `statements.rs`, `statements/`: the statements with the schema filled in, and the types of their parameters.
-//! - `events.rs`, `changes.rs`: a batch of appends as arrays.
+//! - `events.rs`, `changes.rs`: a batch of appends as arrays. `hashes.rs`: the hashes of events for a verification.
 //! - `creations.rs`, `creation_batch.rs`: creating sessions, one or many in a commit. `read.rs`: reading one.
 //! - `resolve.rs`, `locks.rs`: writes that read first (operations, guards), and what they lock and read.
 //!   `growth.rs`: how many keys a scope can have.
@@ -29,7 +29,8 @@
 //! - `artifacts.rs`, `owners.rs`, `usage.rs`: artifacts, the list of apps and users, and how much is stored.
 //! - `error.rs`: errors, and whether the failed statement may have been applied.
 //!
-//! Every writer takes its locks in one order: sessions, users, apps, keys. A statement's snapshot is taken before the
+//! Every writer takes its locks in one order: sessions that exist, users, apps, keys. A creation locks its user before
+//! it inserts the session's row. A statement's snapshot is taken before the
 //! statement waits for locks. So values that have to be current are read by the locking itself or by a later statement
 //! (READ COMMITTED).
 

@@ -59,7 +59,8 @@ impl Removals for Postgres {
 }
 
 impl Postgres {
-    /// Removes a session whose row is locked and whose last event has this number.
+    /// Removes a session whose row is locked and whose last event has this number. The user's row is locked as well, so
+    /// that a creation with the same id waits there, before it has a position in the feed.
     pub(super) async fn remove_locked(
         &self,
         lease: &Lease<'_>,
@@ -68,7 +69,10 @@ impl Postgres {
         last: i64,
     ) -> Attempt<()> {
         let [app, user, session] = address;
-        for statement in &self.statements.delete.of_session {
+        let statements = &self.statements.delete;
+        lease.query(&statements.lock_user, &[&app, &user]).await?;
+        // Each statement has the whole timeout.
+        for statement in &statements.of_session {
             lease.query(statement, &[&app, &user, &session]).await?;
         }
         self.record(lease, address, kind, last).await

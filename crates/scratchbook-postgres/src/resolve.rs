@@ -7,7 +7,6 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::creations::NewRow;
 use super::events::AppendEnd;
 use super::growth::KeyLimit;
 use super::lease::{BoundStatement, Lease};
@@ -21,7 +20,7 @@ use scratchbook_core::event::Event;
 use scratchbook_core::plan::commit::{PreparedSession, PreparedState};
 use scratchbook_core::plan::resolve::Found;
 use scratchbook_core::plan::sql::rows;
-use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange, TextMetadata};
+use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
 use scratchbook_core::session::{LogPositions, SessionKey, StateOwner};
 use scratchbook_core::state::Scope;
 pub(crate) use scratchbook_database::{AppendRow, Attempt, NewAppend, ResolvedWrites, Unresolved};
@@ -130,15 +129,11 @@ impl Postgres {
     }
 
     async fn create_resolved_by(&self, new: &PreparedSession, token: &str, limit: KeyLimit) -> Attempt<bool> {
-        let key = &new.key;
-        let (owner, statements) = (KeyOwner::of_session(key), &self.statements.resolve);
+        let owner = KeyOwner::of_session(&new.key);
+        let statements = &self.statements.resolve;
         let lease = self.connections.lease().await?;
-        // The row of the session does not contain the results of the operations.
-        let metadata = TextMetadata::new(new.metadata.clone())?;
-        let scope = new.id_scope;
-        let row = NewRow { key, scope, metadata: &metadata, created: new.created, expires: new.expires, token };
-        if !self.begin_session(&lease, row, new.events.iter()).await? {
-            return self.created_before(&lease, key, scope, token).await;
+        if let Some(is_made) = self.begin_creation(&lease, &new.key, new.id_scope, token).await? {
+            return Ok(is_made);
         }
         let changes = new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
         let wanted = KeysToRead::new(new.reads().into_iter(), new.reads_scopes());
@@ -153,8 +148,7 @@ impl Postgres {
             Ok(resolved) => NewSession::new(resolved)?,
             Err(refusal) => return Err(owner.refused(&lease, statements, refusal).await?.into()),
         };
-        self.fill_last(&lease, &resolved, limit).await?;
-        Ok(true)
+        self.create_free(&lease, &resolved, token, limit).await
     }
 
     async fn put_resolved_by(

@@ -61,11 +61,6 @@ impl Retention for Postgres {
         for statement in &statements.prune {
             lease.query(statement, &[&app, &user, &session, &seq]).await?;
         }
-        if until == end {
-            // The last step recounts the remaining bytes, because an older version of this program may have appended
-            // events without counting them.
-            lease.query(&statements.count, &[&app, &user, &session, &i64::MAX]).await?;
-        }
         self.record(&lease, [app, user, session], RemovalKind::Pruned, seq).await?;
         lease.commit().await?;
         Ok(until - base)

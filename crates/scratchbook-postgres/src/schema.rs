@@ -13,16 +13,11 @@ use super::connection::Connections;
 use super::lease::Lease;
 use super::read::column;
 use scratchbook_core::error::{Error, ErrorKind, Result};
-use scratchbook_core::plan::migrate::{Migration, MigrationRun};
+use scratchbook_core::plan::migrate::{Migration, MigrationRun, other_version_1};
 pub(crate) use scratchbook_database::{Attempt, CommitFate, DatabaseOptions, Failure, Migrate, check_name};
 
 /// Every version of the tables, by number.
-const MIGRATIONS: &[(&str, &str)] = &[
-    ("V1__init", include_str!("migrations/V1__init.sql")),
-    ("V2__sessions_by_id", include_str!("migrations/V2__sessions_by_id.sql")),
-    ("V3__bytes_and_feeds", include_str!("migrations/V3__bytes_and_feeds.sql")),
-    ("V4__removals", include_str!("migrations/V4__removals.sql")),
-];
+const MIGRATIONS: &[(&str, &str)] = &[("V1__init", include_str!("migrations/V1__init.sql"))];
 
 /// The version that this program needs.
 const NEWEST: usize = MIGRATIONS.len();
@@ -47,6 +42,9 @@ const NAMES: &[&str] = &[
     "app_states",
     "state_log",
     "artifacts",
+    "removals",
+    "removal_ends",
+    "write_checks",
     "session_overview",
 ];
 
@@ -195,6 +193,9 @@ impl TablesSchema {
         for (version, checksum) in self.applied(lease).await? {
             match known.remove(&version) {
                 Some(migration) if migration.checksum().to_string() == checksum => {}
+                Some(_) if version == 1 => {
+                    return Err(other_version_1(&format!("{}: schema {:?}", self.place, self.name)).into());
+                }
                 Some(_) => {
                     let what = format!("the migration {version} that was applied is not the one this build knows");
                     return Err(self.refused(format!("{what}; use the scratchbook that made the tables")).into());

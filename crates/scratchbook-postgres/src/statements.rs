@@ -58,10 +58,10 @@ const APPEND: &[Type] = &[
 ];
 const CREATE: &[Type] = &[
     NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXT, TEXT, TEXT, FLOAT, TEXTS, BYTES, TEXTS, TEXTS, FLOATS, TEXTS, TEXT,
-    FLAG, COUNT, FLAG, NUMBER,
+    FLAG, COUNT, FLAG, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, TEXT, TEXT, TEXT, NUMBER,
 ];
-const INSERT_SESSIONS: &[Type] = &[TEXTS, TEXTS, TEXTS, TEXTS, NUMBERS, NUMBERS, TEXTS, TEXTS, NUMBERS, NUMBERS];
-const FILL_SESSIONS: &[Type] = &[TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, NUMBERS, TEXTS, TEXTS];
+const CREATE_MANY: &[Type] =
+    &[TEXTS, TEXTS, TEXTS, TEXTS, NUMBERS, NUMBERS, TEXTS, TEXTS, NUMBERS, NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS];
 const SAVE_ARTIFACT: &[Type] = &[TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT, TEXT];
 const LOAD_ARTIFACT: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER];
 const PUT: &[Type] = &[NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXT, TEXT, TEXT, FLOAT, NUMBER];
@@ -73,25 +73,23 @@ statements! {
     /// All statements of a service.
     Statements(fill) {
         append: Statement = fill.writing(include_str!("sql/append.sql"), APPEND, ["$21", "true", "true"]),
-        insert_session: Statement = fill.statement(include_str!("sql/insert_session.sql"), INSERT_SESSION),
-        insert_unique_session: Statement =
-            fill.by_id(include_str!("sql/insert_unique_session.sql"), INSERT_UNIQUE_SESSION),
-        insert_sessions: Statement = fill.statement(include_str!("sql/insert_sessions.sql"), INSERT_SESSIONS),
-        fill_sessions: Statement = fill.statement(include_str!("sql/fill_sessions.sql"), FILL_SESSIONS),
-        session_token: Statement = fill.statement(SESSION_TOKEN, &NAMES[..3]),
+        create_many: Statement = fill.statement(include_str!("sql/create_many.sql"), CREATE_MANY),
+        /// Locks the session that has an id, and returns its token, its last number and whether it has expired.
+        holder: Statement = fill.statement(HOLDER, &[TEXT, TEXT, TEXT, NUMBER]),
         users_with: Statement = fill.by_id(USERS_WITH, &[TEXT, NUMBER, TEXT]),
+        other_users_with: Statement = fill.by_id(OTHER_USERS_WITH, &[TEXT, TEXT, TEXT, NUMBER]),
         /// Locks a name until the end of the transaction.
         lock: Statement = fill.statement("SELECT pg_catalog.pg_advisory_xact_lock($1)", &[NUMBER]),
         /// The writes of a check that the database is writable. The only row that they change has 64 KiB, which cannot
-        /// be compressed, and empty names, which no session has.
+        /// be compressed.
         try_write: [Statement; 3] = [
             fill.statement("INSERT INTO {schema}.events SELECT * FROM {schema}.events LIMIT 0", &[]),
             fill.statement("UPDATE {schema}.sessions SET seq = seq WHERE false", &[]),
             fill.statement(
-                "INSERT INTO {schema}.checkpoints (app_name, user_id, session_id, seq, state)
-                 SELECT '', '', '', 0, pg_catalog.string_agg(pg_catalog.gen_random_uuid()::text, '')
+                "INSERT INTO {schema}.write_checks (filler)
+                 SELECT pg_catalog.string_agg(pg_catalog.gen_random_uuid()::text, '')
                  FROM pg_catalog.generate_series(1, 1820)
-                 ON CONFLICT (app_name, user_id, session_id, seq) DO UPDATE SET state = excluded.state",
+                 ON CONFLICT (one) DO UPDATE SET filler = excluded.filler",
                 &[],
             ),
         ],
@@ -222,14 +220,13 @@ impl Fill<'_> {
 /// Whether other processes listen for commits.
 const HEARD: &str = "(SELECT d.heard_until > pg_catalog.now() FROM {schema}.database_id AS d WHERE d.one)";
 
-const INSERT_SESSION: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER, NUMBER, TEXT, NUMBER, NUMBER, TEXT, TEXT];
-
-const INSERT_UNIQUE_SESSION: &[Type] =
-    &[TEXT, TEXT, TEXT, NUMBER, NUMBER, NUMBER, TEXT, NUMBER, NUMBER, TEXT, TEXT, NUMBER];
-
 const USERS_WITH: &str = "SELECT s.user_id FROM {schema}.sessions AS s
     WHERE {has id} AND CASE WHEN s.app_name = $1 AND s.id = $3
         AND (s.expire_time IS NULL OR s.expire_time > $2) THEN true ELSE false END LIMIT 2";
+
+const OTHER_USERS_WITH: &str = "SELECT 1 FROM {schema}.sessions AS s
+    WHERE {has id} AND CASE WHEN s.app_name = $1 AND s.id = $3 AND s.user_id <> $2
+        AND (s.expire_time IS NULL OR s.expire_time > $4) THEN true ELSE false END LIMIT 1";
 
 /// The condition for the index by id: sessions with the id $3 in the app $1, and perhaps others with the same hash. The
 /// comparison occurs three times so that the planner expects few rows in a young table as well. If the planner expected
@@ -239,8 +236,8 @@ const HAS_ID: &str = "{hash} = {wanted} AND {hash} >= {wanted} AND {hash} <= {wa
 const HASH: &str = "pg_catalog.hashtextextended(s.app_name, pg_catalog.hashtextextended(s.id, 0))";
 const WANTED: &str = "pg_catalog.hashtextextended($1 COLLATE \"C\", pg_catalog.hashtextextended($3 COLLATE \"C\", 0))";
 
-const SESSION_TOKEN: &str = "SELECT token FROM {schema}.sessions
-    WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1 FOR NO KEY UPDATE";
+const HOLDER: &str = "SELECT token, seq, expire_time <= $4 FROM {schema}.sessions
+    WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1 FOR UPDATE";
 
 const USER_STATE: &str = "SELECT key, value FROM {schema}.user_states
     WHERE app_name = $1 AND user_id = $2 AND value IS NOT NULL ORDER BY key";

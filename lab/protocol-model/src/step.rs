@@ -92,7 +92,10 @@ impl Protocol {
                     users.insert(session.user());
                 }
             }
-            Operation::Delete(session) => sessions.push(*session),
+            Operation::Delete(session) => {
+                sessions.push(*session);
+                users.insert(session.user());
+            }
             Operation::Erase(user) => {
                 sessions.extend(Address::of_user(*user));
                 if self.keeps(Rule::ErasureLocksUser) {
@@ -103,6 +106,10 @@ impl Protocol {
         let sessions = sessions.into_iter().map(Row::Session);
         let users = users.into_iter().map(Row::User);
         let is_append = matches!(transaction.operation, Operation::Append(_));
+        // A creation inserts the row of its session when it has locked the user.
+        if matches!(transaction.operation, Operation::Create(..)) {
+            return users.chain(sessions).collect();
+        }
         // One writer with another order is enough for a deadlock.
         if is_append && transaction.client == 0 && !self.keeps(Rule::UsersBeforeApps) {
             sessions.chain(apps).chain(users).collect()

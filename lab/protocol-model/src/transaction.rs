@@ -216,22 +216,23 @@ impl Protocol {
         if !self.is_there(database, transaction, row) {
             return Outcome::Next;
         }
+        // A creation waits for no row that is there.
+        if let (Operation::Create(..), Row::Session(session)) = (&transaction.operation, row)
+            && let Some(row) = database.now().sessions.get(&session)
+        {
+            let is_own = database.log[usize::from(row.life)].transaction.0 == transaction.client;
+            let finds_token = is_own && self.keeps(Rule::TokenOfCreation) && row.life > 0;
+            transaction.has_found_own |= finds_token;
+            return Outcome::Answer(if finds_token { Answer::Created } else { Answer::Taken });
+        }
         if !database.lock(row, transaction.holder()) {
             return Outcome::Blocked;
         }
         let Row::Session(session) = row else { return Outcome::Next };
-        let found = database.now().sessions.get(&session).copied();
         if let Operation::Create(..) = transaction.operation {
-            return match found {
-                None => Outcome::Next,
-                Some(row) => {
-                    let is_own = database.log[usize::from(row.life)].transaction.0 == transaction.client;
-                    let finds_token = is_own && self.keeps(Rule::TokenOfCreation) && row.life > 0;
-                    transaction.has_found_own |= finds_token;
-                    Outcome::Answer(if finds_token { Answer::Created } else { Answer::Taken })
-                }
-            };
+            return Outcome::Next;
         }
+        let found = database.now().sessions.get(&session).copied();
         match found {
             Some(row) => drop(transaction.locked.insert(session, row)),
             // There is no row, so its lock is released.

@@ -17,7 +17,9 @@ CREATE TABLE IF NOT EXISTS `{prefix}sessions` (
     token VARBINARY(64) NOT NULL,    -- of its creation: by it a repeated try knows its own work
     user_position BIGINT NOT NULL DEFAULT 0, -- how far the logs were where the fold of its events begins
     app_position BIGINT NOT NULL DEFAULT 0,
+    bytes BIGINT NOT NULL DEFAULT 0, -- of the events, and of the state with which their fold begins unless it is empty
     PRIMARY KEY (app_name, user_id, id),
+    KEY sessions_by_id (app_name, id), -- whose session it is that has an id
     KEY sessions_of_app (app_name, update_time, user_id, id),
     KEY sessions_of_user (app_name, user_id, update_time, id),
     KEY sessions_by_expiry (expire_time)
@@ -36,7 +38,8 @@ CREATE TABLE IF NOT EXISTS `{prefix}initial_states` (
     app_position BIGINT NOT NULL,
     feed_position BIGINT NOT NULL DEFAULT -1, -- of the creation in the app's feed: -1 not yet, 0 never
     PRIMARY KEY (app_name, user_id, session_id),
-    KEY initial_states_by_feed (app_name, feed_position, app_position, user_position)
+    KEY initial_states_by_feed (app_name, feed_position, app_position, user_position),
+    KEY initial_states_by_user_feed (app_name, user_id, feed_position)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 CREATE TABLE IF NOT EXISTS `{prefix}events` (
@@ -56,7 +59,8 @@ CREATE TABLE IF NOT EXISTS `{prefix}events` (
     PRIMARY KEY (app_name, user_id, session_id, seq),
     UNIQUE KEY events_by_id (app_name, user_id, session_id, id),
     KEY events_by_time (app_name, user_id, session_id, timestamp, seq),
-    KEY events_by_feed (app_name, feed_position, app_position, user_position)
+    KEY events_by_feed (app_name, feed_position, app_position, user_position),
+    KEY events_by_user_feed (app_name, user_id, feed_position)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- The fold of a session's events up to one of them, now and then: a read of an earlier state begins there. Never needed.
@@ -149,7 +153,8 @@ CREATE TABLE IF NOT EXISTS `{prefix}state_commits` (
     app_position BIGINT NOT NULL,
     feed_position BIGINT NOT NULL DEFAULT -1, -- in the app's feed: -1 for none yet
     PRIMARY KEY (app_name, scope, user_id, position),
-    KEY state_commits_by_feed (app_name, feed_position, app_position, user_position)
+    KEY state_commits_by_feed (app_name, feed_position, app_position, user_position),
+    KEY state_commits_by_user_feed (app_name, user_id, feed_position)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- How far the feed of an app is numbered. Who numbers it locks the row.
@@ -178,7 +183,52 @@ CREATE TABLE IF NOT EXISTS `{prefix}artifacts` (
     custom_metadata LONGTEXT NOT NULL,
     create_time DOUBLE NOT NULL,
     artifact LONGTEXT NOT NULL,
-    PRIMARY KEY (app_name, user_id, session_id, filename, version)
+    -- Its index is read in place of texts that may be long.
+    bytes BIGINT AS (LENGTH(artifact) + LENGTH(custom_metadata)) VIRTUAL,
+    PRIMARY KEY (app_name, user_id, session_id, filename, version),
+    KEY artifacts_by_bytes (app_name, user_id, session_id, bytes)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- Sessions, users and events that were removed: one row for each session, for each user, and for the pruned events of each
+-- session. They are entries of the feed, and hold no value. A row of pruned events goes with its session; the others go
+-- with time.
+CREATE TABLE IF NOT EXISTS `{prefix}removals` (
+    app_name VARBINARY(512) NOT NULL,
+    user_id VARBINARY(512) NOT NULL,
+    session_id VARBINARY(512) NOT NULL, -- '' for a user who was deleted
+    kind VARBINARY(16) NOT NULL,     -- 'deleted', 'expired', 'pruned' or 'erased'
+    pruned TINYINT NOT NULL,         -- 1 for 'pruned', which may stand beside another of its session
+    count BIGINT NOT NULL,           -- the last event that went; of a user, how many sessions went
+    time BIGINT NOT NULL,            -- microseconds since 1970
+    user_position BIGINT NOT NULL,   -- how far the user's log was at this commit; 0 for a user who was deleted
+    app_position BIGINT NOT NULL,    -- how far the app's log was at this commit
+    feed_position BIGINT NOT NULL DEFAULT -1, -- in the app's feed: -1 for none yet
+    PRIMARY KEY (app_name, user_id, session_id, pruned),
+    KEY removals_by_feed (app_name, feed_position, app_position, user_position),
+    KEY removals_by_user_feed (app_name, user_id, feed_position),
+    KEY removals_by_time (pruned, time, app_name)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- Up to which place in the feed of an app rows were let go: a cursor before that may have missed one.
+CREATE TABLE IF NOT EXISTS `{prefix}removal_ends` (
+    app_name VARBINARY(512) NOT NULL,
+    position BIGINT NOT NULL,
+    PRIMARY KEY (app_name)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- Creations whose id has to be unique in its app take turns by these rows, of which each stands for many ids. A row is
+-- changed and not only locked, so that two nodes of a cluster do not take it at the same time.
+CREATE TABLE IF NOT EXISTS `{prefix}id_turns` (
+    slot SMALLINT NOT NULL,          -- a hash of the app and the id
+    turns BIGINT NOT NULL,           -- how often it was taken
+    PRIMARY KEY (slot)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- One row, which a check that the database can be written to replaces. Nothing reads it.
+CREATE TABLE IF NOT EXISTS `{prefix}write_checks` (
+    only_row TINYINT NOT NULL,
+    filler LONGTEXT NOT NULL,
+    PRIMARY KEY (only_row)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- For people at a SQL prompt: each session with its merged state as one JSON object.
@@ -218,8 +268,9 @@ FROM `{prefix}sessions` AS s;
 -- count from is known only under the locks.
 --
 --   made      the session to make: app, user, id, events, created, updated, token, expiry or null, how many commits to
---             the user's and the app's keys follow its creation, initial state or null
---   sessions  to append to, by address: app, user, id, events, updated
+--             the user's and the app's keys follow its creation, bytes of what is stored, title, labels and initial state
+--             or null
+--   sessions  to append to, by address: app, user, id, events, updated, bytes of the events
 --   owners    users, by address: app, user, commits that change their keys
 --   apps      by name: app, commits that change its keys
 --   events    app, user, session, back, id, hash, invocation, author, time, back in the user's and the app's log, event
@@ -228,7 +279,7 @@ FROM `{prefix}sessions` AS s;
 --             null, its back, event, author, time, value or null
 --   shared    changes to keys of apps: the same, with the user of the session or null
 --   moment    the time: what has expired by then is not there
---   begun     0 to begin a transaction, 1 to go on with one, 2 where scratchbook_lock_1 has made the session's row in it
+--   begun     0 to begin a transaction, 1 to go on with one
 --   most_keys, most_events   how many there may be of a session, a user or an app, or NULL for any number. What brings keys
 --             into one that has more is not written, nor what goes beyond the events; keys that are known are not counted
 --
@@ -236,8 +287,9 @@ FROM `{prefix}sessions` AS s;
 --
 -- What may be long stands last: MariaDB reads an array from its beginning for every column.
 --
--- Locks are taken in this order: sessions, users, apps, and each by address, since that is how the arrays are sorted
--- and STRAIGHT_JOIN goes through them. It answers with rows (what, place, number, text, hash, of_users, of_apps): 'done'
+-- Locks are taken in this order: sessions that exist, users, apps, and each by address, since that is how the arrays are
+-- sorted and STRAIGHT_JOIN goes through them. With its user locked, no session is made or removed: so a new session's row
+-- is inserted without a wait. It answers with rows (what, place, number, text, hash, of_users, of_apps): 'done'
 -- with the last numbers of the sessions and the positions in the logs ("place number,..."), 'made', or why nothing was
 -- written: 'taken', 'expired' (taken by a session that has to be removed first), 'missing', 'known', 'full', 'damaged'.
 DELIMITER //
@@ -264,7 +316,6 @@ BEGIN
     DECLARE is_full BOOLEAN DEFAULT FALSE;
     DECLARE after_made_user BIGINT DEFAULT 0;
     DECLARE after_made_app BIGINT DEFAULT 0;
-    DECLARE is_answered BOOLEAN DEFAULT FALSE;
     DECLARE numbers LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     DECLARE in_users LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     DECLARE in_apps LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
@@ -303,42 +354,6 @@ BEGIN
             ROLLBACK;
         END;
 
-        IF made IS NOT NULL AND begun < 2 THEN
-            -- A block of its own: in this statement alone a duplicate means that the session's id is in use.
-            BEGIN
-                DECLARE EXIT HANDLER FOR 1062
-                BEGIN
-                    SELECT IF(s.token = m.token, 'made', IF(s.expire_time <= moment, 'expired', 'taken')) AS what, 0 AS place, s.seq AS number, NULL AS text,
-                        NULL AS hash, NULL AS of_users, NULL AS of_apps
-                    FROM JSON_TABLE(made, '$[*]' COLUMNS (
-                        app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
-                        user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
-                        id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
-                        token VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[6]' ERROR ON ERROR
-                    )) AS m
-                    STRAIGHT_JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
-                        ON s.app_name = m.app_name AND s.user_id = m.user_id AND s.id = m.id;
-                    SET is_answered = TRUE;
-                END;
-                INSERT INTO `{prefix}sessions` (app_name, user_id, id, seq, create_time, update_time, token, expire_time)
-                SELECT m.app_name, m.user_id, m.id, m.seq, m.create_time, m.update_time, m.token, m.expire_time
-                FROM JSON_TABLE(made, '$[*]' COLUMNS (
-                    app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
-                    user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
-                    id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
-                    seq BIGINT PATH '$[3]' ERROR ON ERROR,
-                    create_time BIGINT PATH '$[4]' ERROR ON ERROR,
-                    update_time BIGINT PATH '$[5]' ERROR ON ERROR,
-                    token VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[6]' ERROR ON ERROR,
-                    expire_time BIGINT PATH '$[7]' ERROR ON ERROR
-                )) AS m;
-            END;
-            IF is_answered THEN
-                ROLLBACK;
-                LEAVE work;
-            END IF;
-        END IF;
-
         IF sessions IS NOT NULL THEN
             SELECT COUNT(*), GROUP_CONCAT(j.place, ' ', s.seq + j.events), MAX(s.seq + j.events) INTO found, numbers, newest
             FROM JSON_TABLE(sessions, '$[*]' COLUMNS (
@@ -376,16 +391,18 @@ BEGIN
                 LEAVE work;
             END IF;
             -- All of them are there and locked, so each is a duplicate: an UPDATE of a join is ten times slower.
-            INSERT INTO `{prefix}sessions` (app_name, user_id, id, seq, create_time, update_time, token)
-            SELECT j.app_name, j.user_id, j.id, j.events, j.update_time, j.update_time, ''
+            INSERT INTO `{prefix}sessions` (app_name, user_id, id, seq, create_time, update_time, token, bytes)
+            SELECT j.app_name, j.user_id, j.id, j.events, j.update_time, j.update_time, '', j.bytes
             FROM JSON_TABLE(sessions, '$[*]' COLUMNS (
                 app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
                 user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
                 id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
                 events BIGINT PATH '$[3]' ERROR ON ERROR,
-                update_time BIGINT PATH '$[4]' ERROR ON ERROR
+                update_time BIGINT PATH '$[4]' ERROR ON ERROR,
+                bytes BIGINT PATH '$[5]' ERROR ON ERROR
             )) AS j
-            ON DUPLICATE KEY UPDATE seq = `{prefix}sessions`.seq + j.events, update_time = j.update_time;
+            ON DUPLICATE KEY UPDATE seq = `{prefix}sessions`.seq + j.events, update_time = j.update_time,
+                bytes = `{prefix}sessions`.bytes + j.bytes;
         END IF;
 
         IF owners IS NOT NULL THEN
@@ -418,35 +435,70 @@ BEGIN
             END IF;
         END IF;
 
-        -- Nothing beside the session's own row is written before the user's is locked: by that lock who erases the user
-        -- keeps new sessions away.
         IF made IS NOT NULL THEN
             SELECT m.user_back, m.app_back INTO after_made_user, after_made_app
             FROM JSON_TABLE(made, '$[*]' COLUMNS (
                 user_back BIGINT PATH '$[8]' ERROR ON ERROR,
                 app_back BIGINT PATH '$[9]' ERROR ON ERROR
             )) AS m;
-            -- The row is there: it gets where the logs were.
-            INSERT INTO `{prefix}sessions` (app_name, user_id, id, seq, create_time, update_time, token)
-            SELECT m.app_name, m.user_id, m.id, 0, 0, 0, ''
-            FROM JSON_TABLE(made, '$[*]' COLUMNS (
-                app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
-                user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
-                id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR
-            )) AS m
-            LEFT JOIN `{prefix}users` AS u FORCE INDEX (PRIMARY)
-                ON u.app_name = m.app_name AND u.user_id = m.user_id
-            LEFT JOIN `{prefix}apps` AS a FORCE INDEX (PRIMARY)
-                ON a.app_name = m.app_name
-            ON DUPLICATE KEY UPDATE user_position = COALESCE(u.position, 0) - after_made_user,
-                app_position = COALESCE(a.position, 0) - after_made_app;
+            -- With the user locked, an id that is not in use stays free. Only another node of a cluster may take it: in
+            -- this block, a duplicate means that.
+            BEGIN
+                DECLARE EXIT HANDLER FOR 1062 SET found = 1;
+                SELECT COUNT(*) INTO found
+                FROM JSON_TABLE(made, '$[*]' COLUMNS (
+                    app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                    user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                    id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR
+                )) AS m
+                STRAIGHT_JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
+                    ON s.app_name = m.app_name AND s.user_id = m.user_id AND s.id = m.id;
+                IF found = 0 THEN
+                    INSERT INTO `{prefix}sessions` (app_name, user_id, id, seq, create_time, update_time, expire_time, title,
+                        labels, token, user_position, app_position, bytes)
+                    SELECT m.app_name, m.user_id, m.id, m.seq, m.create_time, m.update_time, m.expire_time, m.title,
+                        m.labels, m.token, COALESCE(u.position, 0) - after_made_user,
+                        COALESCE(a.position, 0) - after_made_app, m.bytes
+                    FROM JSON_TABLE(made, '$[*]' COLUMNS (
+                        app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                        user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                        id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
+                        seq BIGINT PATH '$[3]' ERROR ON ERROR,
+                        create_time BIGINT PATH '$[4]' ERROR ON ERROR,
+                        update_time BIGINT PATH '$[5]' ERROR ON ERROR,
+                        token VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[6]' ERROR ON ERROR,
+                        expire_time BIGINT PATH '$[7]' ERROR ON ERROR,
+                        bytes BIGINT PATH '$[10]' ERROR ON ERROR,
+                        title LONGTEXT CHARACTER SET utf8mb4 PATH '$[11]' ERROR ON ERROR,
+                        labels LONGTEXT CHARACTER SET utf8mb4 PATH '$[12]' ERROR ON ERROR
+                    )) AS m
+                    LEFT JOIN `{prefix}users` AS u FORCE INDEX (PRIMARY)
+                        ON u.app_name = m.app_name AND u.user_id = m.user_id
+                    LEFT JOIN `{prefix}apps` AS a FORCE INDEX (PRIMARY)
+                        ON a.app_name = m.app_name;
+                END IF;
+            END;
+            IF found > 0 THEN
+                SELECT IF(s.token = m.token, 'made', IF(s.expire_time <= moment, 'expired', 'taken')) AS what, 0 AS place,
+                    s.seq AS number, NULL AS text, NULL AS hash, NULL AS of_users, NULL AS of_apps
+                FROM JSON_TABLE(made, '$[*]' COLUMNS (
+                    app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                    user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                    id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
+                    token VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[6]' ERROR ON ERROR
+                )) AS m
+                STRAIGHT_JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
+                    ON s.app_name = m.app_name AND s.user_id = m.user_id AND s.id = m.id;
+                ROLLBACK;
+                LEAVE work;
+            END IF;
             INSERT INTO `{prefix}initial_states` (app_name, user_id, session_id, state, seq, user_position, app_position)
             SELECT m.app_name, m.user_id, m.id, m.state, 0, s.user_position, s.app_position
             FROM JSON_TABLE(made, '$[*]' COLUMNS (
                 app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
                 user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
                 id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
-                state LONGTEXT CHARACTER SET utf8mb4 PATH '$[10]' ERROR ON ERROR
+                state LONGTEXT CHARACTER SET utf8mb4 PATH '$[13]' ERROR ON ERROR
             )) AS m
             STRAIGHT_JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
                 ON s.app_name = m.app_name AND s.user_id = m.user_id AND s.id = m.id
@@ -714,7 +766,7 @@ DELIMITER ;
 -- Begins a transaction for a write that depends on what is stored: takes its locks, in the order of all writes, and reads
 -- what it depends on. scratchbook_write_1 carries it on and commits it.
 --
---   made         the session to make, as there, or NULL
+--   new_token    the token of a session to make, or NULL
 --   of_app, of_user, of_session   whose keys are meant; no session where none is written to
 --   new_event    the id of the event to append, or NULL
 --   lock_user, lock_app   whether keys of the user or the app are read or written
@@ -729,7 +781,7 @@ DELIMITER ;
 -- there is nothing to write it ends the transaction and says why: 'missing', 'known', 'made', 'taken', 'expired'.
 DELIMITER //
 CREATE PROCEDURE `{prefix}scratchbook_lock_1` (
-    IN made LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+    IN new_token VARBINARY(64),
     IN of_app VARBINARY(512),
     IN of_user VARBINARY(512),
     IN of_session VARBINARY(512),
@@ -758,29 +810,19 @@ BEGIN
         START TRANSACTION;
     END IF;
     work: BEGIN
-        IF made IS NOT NULL THEN
-            BEGIN
-                DECLARE EXIT HANDLER FOR 1062
-                BEGIN
-                    SELECT IF(s.token = m.token, 'made', IF(s.expire_time <= moment, 'expired', 'taken')) AS what, 0 AS place, s.seq AS number, NULL AS text,
-                        NULL AS hash, NULL AS of_users, NULL AS of_apps
-                    FROM JSON_TABLE(made, '$[*]' COLUMNS (
-                        token VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[6]' ERROR ON ERROR
-                    )) AS m
-                    STRAIGHT_JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
-                        ON s.app_name = of_app AND s.user_id = of_user AND s.id = of_session;
-                    SET is_answered = TRUE;
-                END;
-                INSERT INTO `{prefix}sessions` (app_name, user_id, id, seq, create_time, update_time, token, expire_time)
-                SELECT of_app, of_user, of_session, m.seq, m.create_time, m.update_time, m.token, m.expire_time
-                FROM JSON_TABLE(made, '$[*]' COLUMNS (
-                    seq BIGINT PATH '$[3]' ERROR ON ERROR,
-                    create_time BIGINT PATH '$[4]' ERROR ON ERROR,
-                    update_time BIGINT PATH '$[5]' ERROR ON ERROR,
-                    token VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[6]' ERROR ON ERROR,
-                    expire_time BIGINT PATH '$[7]' ERROR ON ERROR
-                )) AS m;
-            END;
+        IF new_token IS NOT NULL THEN
+            -- Locked, since the answer must not be older than the commit that took the id.
+            SELECT MAX(s.seq) INTO last FROM `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
+            WHERE s.app_name = of_app AND s.user_id = of_user AND s.id = of_session
+            FOR UPDATE;
+            IF last IS NOT NULL THEN
+                SELECT IF(s.token = new_token, 'made', IF(s.expire_time <= moment, 'expired', 'taken')) AS what,
+                    0 AS place, s.seq AS number, NULL AS text, NULL AS hash, NULL AS of_users, NULL AS of_apps
+                FROM `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
+                WHERE s.app_name = of_app AND s.user_id = of_user AND s.id = of_session;
+                SET is_answered = TRUE;
+            END IF;
+            SET last = 0;
         ELSEIF of_session IS NOT NULL THEN
             SELECT MAX(s.seq) INTO last FROM `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
             WHERE s.app_name = of_app AND s.user_id = of_user AND s.id = of_session

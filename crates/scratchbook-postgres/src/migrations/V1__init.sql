@@ -45,12 +45,17 @@ CREATE TABLE sessions (
     labels text,
     token text NOT NULL,                  -- tells a creation that is tried again from another of the same id
     position bigint NOT NULL,             -- where in the feed the fold begins: the creation, or the last pruned event
+    bytes bigint NOT NULL DEFAULT 0,      -- of the events, and of the state with which the fold begins unless it is empty
     PRIMARY KEY (app_name, user_id, id)
 );
 
 CREATE INDEX sessions_of_app ON sessions (app_name, update_time, user_id, id);
 CREATE INDEX sessions_of_user ON sessions (app_name, user_id, update_time, id);
 CREATE INDEX sessions_by_expiry ON sessions (expire_time) WHERE expire_time IS NOT NULL;
+
+-- Whose session it is that has an id. By a hash of app and id, not by them: an index that begins with the app would look
+-- to the planner like those by which sessions are addressed, and reads all users who have the id.
+CREATE INDEX sessions_by_id ON sessions (pg_catalog.hashtextextended(app_name, pg_catalog.hashtextextended(id, 0)));
 
 -- Where the fold of a session's events begins; no row for a session that began with nothing. Apart from sessions, because
 -- an UPDATE rewrites the whole row and an append must not cost this state's size.
@@ -67,9 +72,10 @@ CREATE TABLE initial_states (
 );
 
 CREATE INDEX initial_states_of_feed ON initial_states (app_name, position) WHERE position IS NOT NULL;
+CREATE INDEX initial_states_of_user_feed ON initial_states (app_name, user_id, position) WHERE position IS NOT NULL;
 CREATE INDEX initial_states_by_xid ON initial_states (app_name, xid, position) WHERE position IS NOT NULL;
 
--- Folds that are kept, so that no read of an earlier state folds many events: they can all be removed at any time.
+-- Folds that are kept, so that no read of an earlier state folds many events. They can all be removed at any time.
 CREATE TABLE checkpoints (
     app_name text COLLATE "C" NOT NULL,
     user_id text COLLATE "C" NOT NULL,
@@ -99,6 +105,7 @@ CREATE TABLE events (
 
 CREATE INDEX events_by_time ON events (app_name, user_id, session_id, timestamp, seq);
 CREATE INDEX events_of_feed ON events (app_name, position) WHERE NOT copied;
+CREATE INDEX events_of_user_feed ON events (app_name, user_id, position) WHERE NOT copied;
 CREATE INDEX events_by_xid ON events (app_name, xid, position) WHERE NOT copied;
 
 -- A removed key keeps its row with the value NULL; the value null is the text 'null'.
@@ -157,6 +164,7 @@ CREATE INDEX state_log_by_key ON state_log (app_name, user_id, scope, key, posit
 
 -- What was written by no event, for the feed.
 CREATE INDEX state_log_of_feed ON state_log (app_name, position) WHERE event_id = '';
+CREATE INDEX state_log_of_user_feed ON state_log (app_name, user_id, position) WHERE scope = 'user' AND event_id = '';
 CREATE INDEX state_log_by_xid ON state_log (app_name, xid, position) WHERE event_id = '';
 
 -- These find a user's name in the app's log, so that it can be erased. No user has a longer name.
@@ -175,6 +183,40 @@ CREATE TABLE artifacts (
     create_time double precision NOT NULL,
     artifact text NOT NULL,
     PRIMARY KEY (app_name, user_id, session_id, filename, version)
+);
+
+-- Sessions, users and events that were removed: one row for each session, for each user, and for the pruned events of each
+-- session. They are entries of the feed, and hold no value. A row of pruned events goes with its session; the others go
+-- with time.
+CREATE TABLE removals (
+    app_name text COLLATE "C" NOT NULL,
+    user_id text COLLATE "C" NOT NULL,
+    session_id text COLLATE "C" NOT NULL, -- '' for a user who was deleted
+    kind text COLLATE "C" NOT NULL CHECK (kind IN ('deleted', 'expired', 'pruned', 'erased')),
+    count bigint NOT NULL,                -- the last event that went; of a user, how many sessions went
+    time bigint NOT NULL,                 -- microseconds since 1970
+    position bigint NOT NULL,             -- the feed position
+    xid xid8 NOT NULL,                    -- the transaction, as in events
+    PRIMARY KEY (app_name, position)
+);
+
+CREATE INDEX removals_of_session ON removals (session_id, user_id, app_name);
+CREATE INDEX removals_of_user_feed ON removals (app_name, user_id, position);
+CREATE INDEX removals_by_xid ON removals (app_name, xid, position);
+CREATE INDEX removals_by_time ON removals (time) WHERE kind <> 'pruned';
+
+-- The last transaction of an app whose row was let go: a cursor that does not show it may have missed the row.
+CREATE TABLE removal_ends (
+    app_name text COLLATE "C" NOT NULL,
+    xid xid8 NOT NULL,
+    PRIMARY KEY (app_name)
+);
+
+-- One row, which a check that the database can be written to replaces. Nothing reads it.
+CREATE TABLE write_checks (
+    one boolean NOT NULL DEFAULT true CHECK (one),
+    filler text NOT NULL,
+    PRIMARY KEY (one)
 );
 
 -- For people at a SQL prompt: each session with its merged state as one JSON object.

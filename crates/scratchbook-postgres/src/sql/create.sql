@@ -1,7 +1,9 @@
--- The initial state and events of a session, after its row was inserted in the same transaction. The events are in
--- their order.
+-- Creates a session with its initial state and events, unless its id is taken. The events are in their order. $2 and $3
+-- are the scopes and slots of the changes, $21 to $28 the values of the session's row.
 WITH user_row AS (
-    -- Inserts or locks the row, and rewrites nothing. The lock makes a removal of the user wait for this creation.
+    -- Inserts or locks the row, and rewrites nothing. With the user's row locked, no session with this id can be created
+    -- or removed: so the row of the session is inserted without a wait, and its position comes after that of a removal.
+    -- All keys of a new owner are new; the division is explained at the counts below.
     INSERT INTO {schema}.users AS u (app_name, user_id, keys)
     SELECT $6, $7, n.keys / CASE WHEN n.keys > $20 THEN 0 ELSE 1 END FROM (
         SELECT pg_catalog.count(DISTINCT slot) AS keys FROM unnest($2::text[], $3::bigint[]) AS t (scope, slot)
@@ -37,15 +39,24 @@ feed AS MATERIALIZED (
         (SELECT pg_catalog.count(*) FROM user_row) + (SELECT pg_catalog.count(*) FROM app_row)
         + (SELECT pg_catalog.count(*) FROM app_lock) >= 0
 ),
+session AS (
+    INSERT INTO {schema}.sessions (
+        app_name, user_id, id, seq, create_time, update_time, keys, expire_time, title, labels, token, position, bytes
+    )
+    SELECT
+        $6, $7, $8, pg_catalog.cardinality($10::text[]), $21, $22, $23, $24, $25, $26, $27, firsts[1], $28
+    FROM feed
+    ON CONFLICT DO NOTHING
+    RETURNING 1
+),
 written AS MATERIALIZED (
     SELECT
         t.ord, $6 AS app_name, $7 AS user_id, $7 AS session_user_id, $8 AS session_id, t.ord AS seq, t.id, t.hash,
         t.invocation_id, t.author, t.timestamp, t.event, feed.firsts[1 + t.ord / 1024] + t.ord % 1024 AS position
     FROM
-        feed
+        session CROSS JOIN feed
         CROSS JOIN (
-            SELECT *
-            FROM unnest($10::text[], $11::bytea[], $12::text[], $13::text[], $14::float8[], $15::text[])
+            SELECT * FROM unnest($10::text[], $11::bytea[], $12::text[], $13::text[], $14::float8[], $15::text[])
                 WITH ORDINALITY AS e (id, hash, invocation_id, author, timestamp, event, ord)
             UNION ALL
             SELECT '', '', '', 'user', $9, '', 0
@@ -53,7 +64,7 @@ written AS MATERIALIZED (
 ),
 initial AS (
     INSERT INTO {schema}.initial_states (app_name, user_id, session_id, state, position, xid)
-    SELECT $6, $7, $8, $16, firsts[1], pg_catalog.pg_current_xact_id() FROM feed WHERE $17
+    SELECT $6, $7, $8, $16, firsts[1], pg_catalog.pg_current_xact_id() FROM session CROSS JOIN feed WHERE $17
 ),
 stored AS (
     INSERT INTO {schema}.events (
@@ -64,18 +75,5 @@ stored AS (
         pg_catalog.pg_current_xact_id()
     FROM written WHERE ord > 0
 ),
-{changes},
--- The row exists: an upsert makes this an update by the primary key, whatever plan the planner prefers.
-placed AS (
-    INSERT INTO {schema}.sessions (
-        app_name, user_id, id, seq, create_time, update_time, token, position, keys, bytes
-    )
-    SELECT
-        $6, $7, $8, 0, 0, 0, '', firsts[1], (SELECT pg_catalog.count(*) FROM session_keys),
-        (SELECT coalesce(pg_catalog.sum(pg_catalog.octet_length(event)), 0) FROM written)
-            + CASE WHEN $17 THEN pg_catalog.octet_length($16) ELSE 0 END
-    FROM feed
-    ON CONFLICT (app_name, user_id, id) DO UPDATE SET
-        position = excluded.position, keys = excluded.keys, bytes = excluded.bytes
-)
-SELECT {heard} AS heard
+{changes}
+SELECT {heard} AS heard FROM session

@@ -1,5 +1,5 @@
--- Reads the hashes of at most $5 events of a session after $4: one row for each event, or one row without an event if no
--- event follows.
+-- A session's last number and its pruned one, and the hashes of at most $5 events after $4: one row for each event, or
+-- one row without an event if no event follows.
 SELECT s.seq, coalesce(i.seq, 0), e.seq, e.id, e.hash, e.text_hash
 FROM
     (

@@ -58,7 +58,7 @@ statements! {
     }
 }
 
-/// The stored size of a session up to the event $4, computed as in the migration that introduced sizes.
+/// The stored size of a session up to the event $4: `bytes` in the row of the session.
 pub(super) const STORED: &str = "(
         SELECT coalesce(pg_catalog.sum(pg_catalog.octet_length(event)), 0) FROM {schema}.events
         WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq <= $4
@@ -77,8 +77,21 @@ statements! {
              ORDER BY seq LIMIT 1",
             SESSION_AND_NUMBER,
         ),
-        initial: Statement =
-            fill.statement(include_str!("../sql/fork_initial.sql"), &[TEXT, TEXT, TEXT, TEXT, NUMBER]),
+        /// Inserts the row of the fork $5 of the session $3 up to the event $4, unless its id is taken. $6 is the number
+        /// of its keys, or NULL if it has all keys of the session.
+        insert: Statement = fill.statement(
+            &format!(
+                "INSERT INTO {{schema}}.sessions (app_name, user_id, id, seq, create_time, update_time, keys, title,
+                     labels, token, position, bytes)
+                 SELECT $1, $2, $5, $4, $7, $8, coalesce($6, (
+                     SELECT pg_catalog.count(*) FROM {{schema}}.session_states
+                     WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND value IS NOT NULL
+                 )), $9, $10, $11, $12, {STORED}
+                 ON CONFLICT DO NOTHING RETURNING 1"
+            ),
+            &[TEXT, TEXT, TEXT, NUMBER, TEXT, NUMBER, NUMBER, NUMBER, TEXT, TEXT, TEXT, NUMBER],
+        ),
+        initial: Statement = fill.statement(include_str!("../sql/fork_initial.sql"), COPY),
         /// Copies the session $3 to the session $4, up to the event $5.
         copies: Vec<Statement> = fill.all(COPIES, COPY),
         /// Writes the keys that were written after the event, with their values at the event.
@@ -88,16 +101,6 @@ statements! {
              FROM unnest($4::text[], $5::text[], $6::bigint[]) AS k (key, value, seq)
              ON CONFLICT (app_name, user_id, session_id, key) DO NOTHING",
             &[TEXT, TEXT, TEXT, TEXTS, TEXTS, NUMBERS],
-        ),
-        count: Statement = fill.statement(
-            &format!(
-                "INSERT INTO {{schema}}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position,
-                     keys, bytes)
-                 SELECT $1, $2, $3, 0, 0, 0, '', 0, pg_catalog.count(*), {STORED} FROM {{schema}}.session_states
-                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3
-                 ON CONFLICT (app_name, user_id, id) DO UPDATE SET keys = excluded.keys, bytes = excluded.bytes"
-            ),
-            SESSION_AND_NUMBER,
         ),
     }
 }
@@ -216,16 +219,6 @@ statements! {
                  ON CONFLICT (app_name, user_id, id) DO UPDATE SET bytes = greatest(s.bytes + excluded.bytes, 0)"
             ),
             &[TEXT, TEXT, TEXT, NUMBER, NUMBER],
-        ),
-        /// Counts the stored data up to the event $4.
-        count: Statement = fill.statement(
-            &format!(
-                "INSERT INTO {{schema}}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position,
-                     bytes)
-                 SELECT $1, $2, $3, 0, 0, 0, '', 0, {STORED}
-                 ON CONFLICT (app_name, user_id, id) DO UPDATE SET bytes = excluded.bytes"
-            ),
-            SESSION_AND_NUMBER,
         ),
         set_base: Statement = fill.statement(
             "INSERT INTO {schema}.initial_states (app_name, user_id, session_id, seq, state)

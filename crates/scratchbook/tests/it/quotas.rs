@@ -306,15 +306,3 @@ async fn pruning_counts_on_sqlite_what_an_older_program_did_not() {
     })
     .await;
 }
-
-#[cfg(feature = "mysql")]
-#[tokio::test]
-async fn pruning_counts_on_mariadb_what_an_older_program_did_not() {
-    uncounted(mariadb().await, async |database| database.sql("UPDATE sessions SET bytes = 0").await).await;
-}
-
-#[cfg(feature = "postgres")]
-#[tokio::test]
-async fn pruning_counts_on_postgres_what_an_older_program_did_not() {
-    uncounted(postgres().await, async |schema| schema.sql("UPDATE sessions SET bytes = 0").await).await;
-}

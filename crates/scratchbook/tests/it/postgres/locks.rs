@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use scratchbook::session::Outcome;
 use scratchbook::{AppendOptions, SessionService};
 use serde_json::json;
 
@@ -79,40 +78,4 @@ async fn many_appends_to_a_locked_session_cost_the_others_of_their_batch_one_wai
     let mut numbers: Vec<_> = held.into_iter().map(Result::unwrap).collect();
     numbers.sort_unstable();
     assert_eq!(numbers, (1..=20).collect::<Vec<_>>());
-}
-
-/// Another process has appended to one of the sessions, so its events are left for a second statement, which fails once.
-#[tokio::test]
-async fn append_is_told_as_stored_if_a_later_statement_of_its_batch_fails() {
-    let schema = TestSchema::new();
-    let service = schema.open().await;
-    for id in ["here", "moved"] {
-        create(&service, id, json!({})).await;
-        for n in 0..2 {
-            append(&service, &key(id), setting("n", n)).await.unwrap();
-        }
-    }
-    append(&schema.open().await, &key("moved"), setting("n", 2)).await.unwrap();
-    let fails_once = "
-        CREATE SEQUENCE tries;
-        CREATE FUNCTION fails_once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-            IF NEW.session_id = 'moved' AND nextval(TG_TABLE_SCHEMA || '.tries') = 1 THEN
-                RAISE EXCEPTION 'once' USING ERRCODE = '40001';
-            END IF;
-            RETURN NEW;
-        END $$;
-        CREATE TRIGGER fails_once BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION fails_once()";
-    schema.sql(fails_once).await;
-    let appends = ["here", "moved", "moved"].map(|id| {
-        let (service, key) = (&service, key(id));
-        async move { service.append(&key, setting("n", 3), AppendOptions::default()).await.unwrap() }
-    });
-    let committed = futures_util::future::join_all(appends).await;
-    assert!(committed.iter().all(|committed| committed.outcome == Outcome::Stored), "{committed:?}");
-    let numbers: Vec<_> = committed.iter().map(|committed| committed.event.seq.unwrap()).collect();
-    assert_eq!(numbers, [3, 4, 5]);
-    assert!(schema.number("SELECT last_value FROM tries").await > 1);
-    // The first statement has committed by itself.
-    let commits = "SELECT count(DISTINCT xid) FROM events WHERE session_id = 'here' AND seq = 3 OR seq > 3";
-    assert!(schema.number(commits).await > 1);
 }
