@@ -8,6 +8,23 @@ use scratchbook_core::plan::sql::text::TextChange;
 use scratchbook_core::session::StateOwner;
 use scratchbook_core::state::Scope;
 
+/// How much a write adds to the state of a scope at most: keys that get a value, and the bytes of these keys and values.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Added {
+    pub(super) keys: i64,
+    pub(super) bytes: i64,
+}
+
+impl Added {
+    /// Adds a change, as if the key had no value before.
+    pub(super) fn add(&mut self, change: &TextChange) {
+        if let Some(value) = &change.value {
+            self.keys += 1;
+            self.bytes += (change.name.len() + value.len()) as i64;
+        }
+    }
+}
+
 /// The owner of a key: app, user and session. The last two are empty if they do not apply.
 pub(super) type OwnerColumns<'a> = [&'a str; 3];
 
@@ -22,6 +39,8 @@ pub(super) struct ChangeColumns<'a> {
     keys: Vec<&'a str>,
     values: Vec<Option<&'a str>>,
     known: HashMap<(Scope, OwnerColumns<'a>, &'a str), i64>,
+    /// The last change of each slot.
+    last: Vec<&'a TextChange>,
 }
 
 impl<'a> ChangeColumns<'a> {
@@ -35,6 +54,11 @@ impl<'a> ChangeColumns<'a> {
             };
             let next = self.known.len() as i64 + 1;
             let slot = *self.known.entry((change.scope, owner, change.name.as_str())).or_insert(next);
+            if slot == next {
+                self.last.push(change);
+            } else {
+                self.last[slot as usize - 1] = change;
+            }
             self.ords.push(ord);
             self.scopes.push(change.scope.as_str());
             self.slots.push(slot);
@@ -43,9 +67,13 @@ impl<'a> ChangeColumns<'a> {
         }
     }
 
-    /// Returns the number of keys of a scope that are changed, of a statement that changes one session, user and app.
-    pub(super) fn count(&self, scope: Scope) -> i64 {
-        self.known.keys().filter(|(of, ..)| *of == scope).count() as i64
+    /// Returns how much all changes together add to a scope, in a statement that changes one session, user and app.
+    pub(super) fn added(&self, scope: Scope) -> Added {
+        let mut added = Added::default();
+        for change in self.last.iter().filter(|change| change.scope == scope) {
+            added.add(change);
+        }
+        added
     }
 
     /// Returns the first five parameters of a statement.

@@ -6,6 +6,7 @@ use futures_util::future::join;
 use tokio_postgres::types::ToSql;
 
 use super::Postgres;
+use super::changes::Added;
 use super::lease::Lease;
 use super::read::column;
 use super::sessions::sessions;
@@ -80,6 +81,7 @@ struct SessionColumns<'a> {
     key_counts: Vec<i64>,
     bytes: Vec<i64>,
     states: Vec<Option<&'a str>>,
+    state_bytes: Vec<i64>,
     /// The session of each key, by its place in the other columns, from 1.
     ords: Vec<i64>,
     names: Vec<&'a str>,
@@ -99,7 +101,10 @@ impl<'a> SessionColumns<'a> {
             columns.expires.push(new.expires);
             columns.titles.push(new.metadata.title.as_deref());
             columns.labels.push(new.metadata.labels.as_deref());
-            columns.key_counts.push(new.own.len() as i64);
+            let mut added = Added::default();
+            new.own.iter().for_each(|change| added.add(change));
+            columns.key_counts.push(added.keys);
+            columns.state_bytes.push(added.bytes);
             columns.bytes.push(initial.map_or(0, str::len) as i64);
             columns.states.push(initial);
             for change in &new.own {
@@ -111,9 +116,12 @@ impl<'a> SessionColumns<'a> {
         columns
     }
 
-    fn params(&self) -> [&(dyn ToSql + Sync); 14] {
+    fn params(&self) -> [&(dyn ToSql + Sync); 15] {
         let Self { apps, users, ids, tokens, created, expires, titles, .. } = self;
-        let Self { labels, key_counts, bytes, states, ords, names, values, .. } = self;
-        [apps, users, ids, tokens, created, expires, titles, labels, key_counts, bytes, states, ords, names, values]
+        let Self { labels, key_counts, bytes, states, state_bytes, ords, names, values, .. } = self;
+        [
+            apps, users, ids, tokens, created, expires, titles, labels, key_counts, bytes, states, ords, names, values,
+            state_bytes,
+        ]
     }
 }

@@ -6,12 +6,13 @@ use async_trait::async_trait;
 
 use super::changes::ChangeColumns;
 use super::events::EventColumns;
-use super::growth::KeyLimit;
+use super::growth::StateLimit;
 use super::lease::{BoundStatement, Lease};
 use super::locks::{KeyOwner, lock_number, param};
 use super::read::column;
-use super::{Postgres, error};
+use super::Postgres;
 use scratchbook_core::error::{Error, ErrorKind};
+use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
 use scratchbook_core::session::{IdScope, RemovalKind, SessionKey, seconds_of_micros};
 use scratchbook_core::state::Scope;
@@ -20,13 +21,30 @@ pub(crate) use scratchbook_database::{Attempt, CommitFate, CreationOutcome, Crea
 /// The number of positions that one value of the sequence reserves.
 const POSITIONS: usize = 1024;
 
+/// The outcome of a creation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CreateOutcome {
+    Made,
+    /// The id is taken. Nothing was written.
+    Taken,
+    /// The state of the user or the app may not fit. Nothing was written.
+    Full,
+}
+
 #[async_trait]
 impl Creations for Postgres {
     async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {
-        match self.create_by(new, token, KeyLimit::Guarded).await {
-            Err(failure) if error::is_over_limit(&failure) => self.create_by(new, token, KeyLimit::Counted).await,
-            done => done,
+        let lease = self.connections.lease().await?;
+        if new.id_scope == IdScope::User {
+            // Usually the id is free, and then one round trip is enough.
+            if self.create_last(&lease, new, token, StateLimit::Enforced).await? == CreateOutcome::Made {
+                return Ok(true);
+            }
         }
+        if let Some(is_made) = self.begin_creation(&lease, &new.key, new.id_scope, token).await? {
+            return Ok(is_made);
+        }
+        self.create_free(&lease, new, token).await
     }
 
     fn is_batchable(&self, new: &NewSession) -> bool {
@@ -40,21 +58,6 @@ impl Creations for Postgres {
 }
 
 impl Postgres {
-    async fn create_by(&self, new: &NewSession, token: &str, limit: KeyLimit) -> Attempt<bool> {
-        let lease = self.connections.lease().await?;
-        // Usually the id is free, and then one statement is enough.
-        if new.id_scope == IdScope::User
-            && limit == KeyLimit::Guarded
-            && self.create_last(&lease, new, token, limit).await?
-        {
-            return Ok(true);
-        }
-        if let Some(is_made) = self.begin_creation(&lease, &new.key, new.id_scope, token).await? {
-            return Ok(is_made);
-        }
-        self.create_free(&lease, new, token, limit).await
-    }
-
     /// Begins a transaction that creates a session, and removes an expired session that has its id. If the id is taken,
     /// ends the transaction and returns whether an earlier attempt of the same call has created the session.
     pub(super) async fn begin_creation(
@@ -100,30 +103,25 @@ impl Postgres {
     }
 
     /// Creates a session whose id was free when the transaction began, and commits.
-    pub(super) async fn create_free(
+    pub(super) async fn create_free(&self, lease: &Lease<'_>, new: &NewSession, token: &str) -> Attempt<bool> {
+        self.check_shared_growth(lease, new).await?;
+        match self.create_last(lease, new, token, StateLimit::Checked).await? {
+            CreateOutcome::Made => Ok(true),
+            CreateOutcome::Taken | CreateOutcome::Full => {
+                let message = format!("the session {} was created just now by another call; try again", new.key);
+                Err(Failure { fate: CommitFate::RolledBack, error: Error::new(ErrorKind::Unavailable, message) })
+            }
+        }
+    }
+
+    /// Creates a session with its initial state and events as the last statements of a call.
+    async fn create_last(
         &self,
         lease: &Lease<'_>,
         new: &NewSession,
         token: &str,
-        limit: KeyLimit,
-    ) -> Attempt<bool> {
-        if self.create_last(lease, new, token, limit).await? {
-            return Ok(true);
-        }
-        let message = format!("the session {} was created just now by another call; try again", new.key);
-        Err(Failure { fate: CommitFate::RolledBack, error: Error::new(ErrorKind::Unavailable, message) })
-    }
-
-    /// Creates a session with its initial state and events as the last statement of a call. Returns `false` if its id is
-    /// taken.
-    async fn create_last(&self, lease: &Lease<'_>, new: &NewSession, token: &str, limit: KeyLimit) -> Attempt<bool> {
-        // Events with equal ids were already found to have the same content, so the first of them is stored.
-        let mut seen = HashSet::new();
-        let events = new.events.iter().filter(|event| seen.insert(event.prepared.event.id.as_str()));
-        let events: Vec<&NewEvent> = events.collect();
-        if limit == KeyLimit::Counted {
-            self.check_shared_growth(lease, new, &events).await?;
-        }
+        limit: StateLimit,
+    ) -> Attempt<CreateOutcome> {
         let app = new.key.app_name();
         let user = new.key.user_id();
         let session = new.key.session_id();
@@ -133,6 +131,7 @@ impl Postgres {
         let mut columns = EventColumns::default();
         let mut updated = new.created;
         let mut bytes = new.initial.as_ref().map_or(0, String::len);
+        let events = distinct(&new.events);
         for (event, ord) in events.iter().zip(1..) {
             changes.add(ord, [app, user, session], &event.changes);
             columns.add(event);
@@ -140,39 +139,59 @@ impl Postgres {
             bytes += event.prepared.text.len();
         }
         let time = seconds_of_micros(new.created);
-        let initial = new.initial.as_deref().unwrap_or_default();
-        let begins = new.initial.is_some();
         let blocks = i32::try_from(events.len() / POSITIONS + 1).unwrap_or(i32::MAX);
-        let of_events = events.iter().flat_map(|event| &event.changes);
-        let writes_app = new.shared.iter().chain(of_events).any(|change| change.scope == Scope::App);
-        let most_rows = limit.most_rows(&new.limits);
-        let keys = changes.count(Scope::Session);
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        let own = changes.added(Scope::Session);
+        let of_user = changes.added(Scope::User);
+        let of_app = changes.added(Scope::App);
+        let (most_keys, most_bytes) = limit.most(&new.limits);
         let mut params = changes.params().to_vec();
         params.extend([param(&app), &user, &session, &time]);
         params.extend(columns.params());
-        params.extend([param(&initial), &begins, &blocks, &writes_app, &most_rows]);
-        params.extend([param(&new.created), &updated, &keys, &new.expires, &new.metadata.title]);
-        params.extend([param(&new.metadata.labels), &token, &bytes]);
-        let rows = lease.last(&self.statements.create, &params).await?;
-        let Some(row) = rows.first() else {
-            return Ok(false);
-        };
-        self.learn_listeners(row, 0);
-        Ok(true)
+        params.extend([param(&new.initial), &blocks, &new.created, &updated, &own.keys, &own.bytes, &new.expires]);
+        params.extend([param(&new.metadata.title), &new.metadata.labels, &token, &bytes, &of_user.keys]);
+        params.extend([param(&of_user.bytes), &of_app.keys, &of_app.bytes, &most_keys, &most_bytes]);
+        // Only a write to an app's keys locks the app, so that creations do not wait for each other.
+        let of_events = events.iter().flat_map(|event| &event.changes);
+        let writes_app = new.shared.iter().chain(of_events).any(|change| change.scope == Scope::App);
+        let app_row = if writes_app { &self.statements.resolve.lock_app } else { &self.statements.add_app };
+        let steps = [
+            BoundStatement::new(&self.statements.delete.lock_user, [param(&app), &user]),
+            BoundStatement::new(app_row, [param(&app)]),
+            BoundStatement::new(&self.statements.create, params),
+        ];
+        let answers = lease.last_of(&steps).await?;
+        let of = || format!("the session {}", new.key);
+        let row = answers.last().and_then(|rows| rows.first()).ok_or_else(|| rows::damaged(of()))?;
+        self.learn_listeners(row, 2);
+        if column(row, 0, of)? {
+            return Ok(CreateOutcome::Made);
+        }
+        Ok(if column(row, 1, of)? { CreateOutcome::Full } else { CreateOutcome::Taken })
     }
 
-    /// Checks the limit on shared keys. The session's own keys were counted when it was prepared.
-    async fn check_shared_growth(&self, lease: &Lease<'_>, new: &NewSession, events: &[&NewEvent]) -> Attempt<()> {
+    /// Checks the limits on the state of the user and the app. The session's own state was checked when it was prepared.
+    async fn check_shared_growth(&self, lease: &Lease<'_>, new: &NewSession) -> Attempt<()> {
+        let is_shared = |change: &&TextChange| change.scope != Scope::Session;
+        let mut writes: Vec<Vec<TextChange>> = vec![new.shared.clone()];
+        for event in distinct(&new.events) {
+            writes.push(event.changes.iter().filter(is_shared).cloned().collect());
+        }
+        writes.retain(|changes| !changes.is_empty());
+        if writes.is_empty() {
+            return Ok(());
+        }
         let owner = KeyOwner::of_session(&new.key);
-        let of_events = events.iter().flat_map(|event| &event.changes);
-        let scopes = new.shared.iter().chain(of_events).map(|change| change.scope).chain([Scope::User]);
+        let scopes = writes.iter().flatten().map(|change| change.scope).chain([Scope::User]);
         lease.all(&owner.locks(self, scopes)).await?;
-        let own = |change: &TextChange| change.scope != Scope::Session;
-        let shared: Vec<Vec<_>> =
-            events.iter().map(|event| event.changes.iter().filter(|c| own(c)).cloned().collect()).collect();
-        let writes: Vec<&[TextChange]> =
-            std::iter::once(new.shared.as_slice()).chain(shared.iter().map(Vec::as_slice)).collect();
+        let writes: Vec<&[TextChange]> = writes.iter().map(Vec::as_slice).collect();
         self.check_growth(lease, &owner, &new.limits, &writes).await
     }
+}
+
+/// Returns the events, without those that repeat an id. Events with equal ids were already found to have the same
+/// content.
+fn distinct(events: &[NewEvent]) -> Vec<&NewEvent> {
+    let mut seen = HashSet::new();
+    events.iter().filter(|event| seen.insert(event.prepared.event.id.as_str())).collect()
 }

@@ -30,12 +30,6 @@ pub(super) fn of_statement(place: &str, error: &tokio_postgres::Error) -> Failur
     }
 }
 
-/// Returns whether a statement found that a scope may be full. The keys then have to be counted; see `growth.rs`.
-pub(super) fn is_over_limit(failure: &Failure) -> bool {
-    let message = failure.error.source().and_then(|source| source.downcast_ref::<ServerMessage>());
-    message.is_some_and(|message| message.code == SqlState::DIVISION_BY_ZERO)
-}
-
 /// Returns the failure to get a connection.
 pub(super) fn of_pool(place: &str, error: PoolError, timeouts: &Timeouts) -> Failure {
     let unreached =
@@ -299,9 +293,6 @@ fn meaning(db: &DbError) -> (CommitFate, ErrorKind, &'static str) {
             ),
             "53" => {
                 (CommitFate::NeverApplied, K::ResourceExhausted, "the server has run out of disk or memory; make room")
-            }
-            "22" if *code == SqlState::DIVISION_BY_ZERO => {
-                (CommitFate::NeverApplied, K::ResourceExhausted, "a scope has more keys than there may be")
             }
             "54" => {
                 (CommitFate::NeverApplied, K::PayloadTooLarge, "a value is larger than PostgreSQL can hold; split it")

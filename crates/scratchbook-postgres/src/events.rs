@@ -1,22 +1,22 @@
 //! A batch of appends as one statement.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::changes::ChangeColumns;
-use super::growth::KeyLimit;
+use super::changes::{Added, ChangeColumns};
+use super::growth::StateLimit;
 use super::lease::Lease;
 use super::read::column;
-use super::{Postgres, error};
+use super::Postgres;
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::NewEvent;
-use scratchbook_core::session::{AppendOptions, LogPositions, SessionKey};
+use scratchbook_core::session::{LogPositions, SessionKey};
 use scratchbook_core::state::Scope;
-pub(crate) use scratchbook_database::{AppendRow, Appends, Attempt, NewAppend, Unresolved};
+pub(crate) use scratchbook_database::{AppendRow, Appends, Attempt, NewAppend};
 
 /// How an append leaves the transaction that it runs in, if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,18 +30,7 @@ pub(super) enum AppendEnd {
 impl Appends for Postgres {
     async fn append(&self, batch: &[&NewAppend]) -> Attempt<Vec<AppendRow>> {
         let lease = self.connections.lease().await?;
-        let done = self.append_on(&lease, batch, KeyLimit::Guarded, AppendEnd::Commit).await;
-        drop(lease);
-        match (done, batch) {
-            // The caller retries each append of a larger batch alone.
-            (Err(failure), [append]) if error::is_over_limit(&failure) => {
-                let NewAppend { key, event } = append;
-                let (prepared, options) = (event.prepared.clone(), AppendOptions::default());
-                let new = Unresolved { key: key.clone(), prepared, options };
-                Ok(vec![self.append_resolved_by(&new, KeyLimit::Counted).await?.0])
-            }
-            (done, _) => done,
-        }
+        self.append_on(&lease, batch, StateLimit::Enforced, AppendEnd::Commit).await
     }
 
     async fn has_event(&self, key: &SessionKey, id: &str) -> Attempt<bool> {
@@ -56,7 +45,7 @@ impl Postgres {
         &self,
         lease: &Lease<'_>,
         batch: &[&NewAppend],
-        limit: KeyLimit,
+        limit: StateLimit,
         end: AppendEnd,
     ) -> Attempt<Vec<AppendRow>> {
         // Sort in the order of locks; appends to one session keep their order.
@@ -67,7 +56,7 @@ impl Postgres {
         if let Some(first) = batch.first() {
             // All appends of a service have the same limits.
             let limits = &first.event.prepared.limits;
-            arrays.most_rows = limit.most_rows(limits);
+            (arrays.most_keys, arrays.most_bytes) = limit.most(limits);
             arrays.most_events =
                 limits.events_per_session.and_then(|most| i64::try_from(most).ok()).unwrap_or(i64::MAX);
         }
@@ -101,6 +90,9 @@ fn answer(row: &Row, append: &NewAppend) -> Result<AppendRow> {
     if let Some(seq) = column(row, 3, place)? {
         return Ok(AppendRow::Duplicate { seq, hash: column(row, 4, place)?, text: column(row, 5, place)?, logs });
     }
+    if column(row, 8, place)? {
+        return Ok(AppendRow::Full);
+    }
     let seq = column(row, 2, place)?;
     match append.event.prepared.limits.check_seq(rows::number(seq, place)?) {
         Ok(()) => Ok(AppendRow::Stored { seq, logs }),
@@ -125,15 +117,47 @@ struct Arrays<'a> {
     app_names: Vec<&'a str>,
     /// The current time for expiry, in microseconds since 1970.
     now: i64,
-    /// The maximum number of keys in a scope, and of events in a session.
-    most_rows: i64,
+    /// The maximum number of keys and bytes in a scope, and of events in a session.
+    most_keys: i64,
+    most_bytes: i64,
     most_events: i64,
+    /// How much each event adds to the session, the user and the app at most, with the events before it in the batch. An
+    /// event that adds nothing to a scope has 0 there.
+    own: AddedColumns,
+    of_user: AddedColumns,
+    of_app: AddedColumns,
+    /// The places of the event's user and app among the owners, from 1.
+    user_places: Vec<Option<i32>>,
+    app_places: Vec<Option<i32>>,
 }
 
 impl<'a> Arrays<'a> {
-    fn new(batch: impl Iterator<Item = &'a NewAppend>) -> Self {
+    fn new(batch: impl Iterator<Item = &'a NewAppend> + Clone) -> Self {
         let mut arrays = Self::default();
-        let (mut users, mut apps) = (BTreeSet::new(), BTreeSet::new());
+        // The owners of shared keys, sorted, and then their places.
+        let mut users = BTreeMap::new();
+        let mut apps = BTreeMap::new();
+        for NewAppend { key, event } in batch.clone() {
+            for change in &event.changes {
+                match change.scope {
+                    Scope::User => drop(users.insert((key.app_name(), key.user_id()), 0)),
+                    Scope::App => drop(apps.insert(key.app_name(), 0)),
+                    Scope::Session | Scope::Temp => {}
+                }
+            }
+        }
+        for (((app, user), place), number) in users.iter_mut().zip(1..) {
+            *place = number;
+            arrays.user_apps.push(app);
+            arrays.user_ids.push(user);
+        }
+        for ((app, place), number) in apps.iter_mut().zip(1..) {
+            *place = number;
+            arrays.app_names.push(app);
+        }
+        let mut added = Added::default();
+        let mut added_to_users: HashMap<_, Added> = HashMap::new();
+        let mut added_to_apps: HashMap<_, Added> = HashMap::new();
         let mut last: Option<(&SessionKey, i64)> = None;
         for (NewAppend { key, event }, ord) in batch.zip(1..) {
             let place = match last {
@@ -141,15 +165,18 @@ impl<'a> Arrays<'a> {
                 Some((_, place)) => place + 1,
                 None => 1,
             };
+            if last.is_none_or(|(_, before)| before != place) {
+                added = Added::default();
+            }
             last = Some((key, place));
             let owner = [key.app_name(), key.user_id(), key.session_id()];
-            for change in &event.changes {
-                match change.scope {
-                    Scope::User => drop(users.insert((owner[0], owner[1]))),
-                    Scope::App => drop(apps.insert(owner[0])),
-                    Scope::Session | Scope::Temp => {}
-                }
-            }
+            let user = users.get(&(owner[0], owner[1])).copied();
+            let app = apps.get(owner[0]).copied();
+            arrays.own.push(&mut added, event, Scope::Session);
+            arrays.of_user.push(added_to_users.entry(user).or_default(), event, Scope::User);
+            arrays.of_app.push(added_to_apps.entry(app).or_default(), event, Scope::App);
+            arrays.user_places.push(user);
+            arrays.app_places.push(app);
             arrays.changes.add(ord, owner, &event.changes);
             arrays.places.push(place);
             arrays.apps.push(owner[0]);
@@ -158,8 +185,6 @@ impl<'a> Arrays<'a> {
             arrays.events.add(event);
             arrays.micros.push(event.prepared.micros);
         }
-        (arrays.user_apps, arrays.user_ids) = users.into_iter().unzip();
-        arrays.app_names = apps.into_iter().collect();
         arrays
     }
 
@@ -169,8 +194,31 @@ impl<'a> Arrays<'a> {
         params.extend([&self.places as &(dyn ToSql + Sync), &self.apps, &self.users, &self.sessions]);
         params.extend([ids, hashes, invocations, authors, timestamps, &self.micros, events]);
         params.extend([&self.user_apps as &(dyn ToSql + Sync), &self.user_ids, &self.app_names, &self.now]);
-        params.extend([&self.most_rows as &(dyn ToSql + Sync), &self.most_events]);
+        params.extend([&self.most_keys as &(dyn ToSql + Sync), &self.most_events, &self.most_bytes]);
+        params.extend([&self.own.keys as &(dyn ToSql + Sync), &self.own.bytes]);
+        params.extend([&self.user_places as &(dyn ToSql + Sync), &self.of_user.keys, &self.of_user.bytes]);
+        params.extend([&self.app_places as &(dyn ToSql + Sync), &self.of_app.keys, &self.of_app.bytes]);
         params
+    }
+}
+
+/// What events add to a scope at most.
+#[derive(Default)]
+struct AddedColumns {
+    keys: Vec<i64>,
+    bytes: Vec<i64>,
+}
+
+impl AddedColumns {
+    /// Adds an event whose scope has got `added` from the events before it in the batch.
+    fn push(&mut self, added: &mut Added, event: &NewEvent, scope: Scope) {
+        let before = added.keys;
+        for change in event.changes.iter().filter(|change| change.scope == scope) {
+            added.add(change);
+        }
+        let is_none = added.keys == before;
+        self.keys.push(if is_none { 0 } else { added.keys });
+        self.bytes.push(if is_none { 0 } else { added.bytes });
     }
 }
 

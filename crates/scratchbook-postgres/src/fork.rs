@@ -61,9 +61,10 @@ impl Forks for Postgres {
         let time: Option<f64> = times.first().map(|row| column(row, 0, of)).transpose()?;
         let updated = time.map_or(*created, micros_of_seconds);
         let keys = folded.as_ref().map(|folded| folded.names.len() as i64);
+        let state_bytes = folded.as_ref().map(FoldColumns::bytes);
         lease.query(&self.statements.delete.lock_user, &[&app, &user]).await?;
         let mut row = vec![param(&app), &user, &source, &seq, &id, &keys, created, &updated];
-        row.extend([param(&title), &labels, &token, &position]);
+        row.extend([param(&title), &labels, &token, &position, &state_bytes]);
         if lease.query(&statements.insert, &row).await?.is_empty() {
             let message = format!("the session {fork} was created just now by another call; try again");
             return Err(Failure { fate: CommitFate::RolledBack, error: Error::new(ErrorKind::Unavailable, message) });

@@ -177,6 +177,18 @@ impl Lease<'_> {
         Ok(rows)
     }
 
+    /// Runs the last statements of a call as a transaction of their own, or as the end of the one that has begun.
+    pub(super) async fn last_of(&self, steps: &[BoundStatement<'_>]) -> Attempt<Vec<Vec<Row>>> {
+        if !self.flags.in_transaction.load(Ordering::Relaxed) {
+            return self.transaction(steps).await;
+        }
+        self.prepare(steps.iter().map(|step| step.statement)).await?;
+        let (ran, committed) = join(self.all(steps), self.commit()).await;
+        let rows = ran?;
+        committed?;
+        Ok(rows)
+    }
+
     /// Prepares statements in one round trip, except for those that this connection has prepared before.
     pub(super) async fn prepare(&self, statements: impl IntoIterator<Item = &Statement>) -> Attempt<()> {
         try_join_all(statements.into_iter().map(|statement| self.prepared(statement))).await.map(drop)

@@ -218,4 +218,9 @@ impl FoldColumns {
         }
         Ok(columns)
     }
+
+    /// Returns the bytes of all keys and values.
+    pub(super) fn bytes(&self) -> i64 {
+        self.names.iter().chain(&self.values).map(|text| text.len() as i64).sum()
+    }
 }

@@ -8,13 +8,13 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 
 use super::events::AppendEnd;
-use super::growth::KeyLimit;
+use super::growth::StateLimit;
 use super::lease::{BoundStatement, Lease};
 use super::locks::{KeyOwner, KeysToRead, param};
 use super::read::column;
 use super::sessions::updated;
 use super::state::StateWrite;
-use super::{Postgres, error};
+use super::Postgres;
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::commit::{PreparedSession, PreparedState};
@@ -28,33 +28,27 @@ pub(crate) use scratchbook_database::{AppendRow, Attempt, NewAppend, ResolvedWri
 #[async_trait]
 impl ResolvedWrites for Postgres {
     async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
-        match self.append_resolved_by(new, KeyLimit::Guarded).await {
-            Err(failure) if error::is_over_limit(&failure) => self.append_resolved_by(new, KeyLimit::Counted).await,
+        match self.append_resolved_by(new, StateLimit::Enforced).await {
+            Ok((AppendRow::Full, _)) => self.append_resolved_by(new, StateLimit::Checked).await,
             done => done,
         }
     }
 
     async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
-        match self.create_resolved_by(new, token, KeyLimit::Guarded).await {
-            Err(failure) if error::is_over_limit(&failure) => {
-                self.create_resolved_by(new, token, KeyLimit::Counted).await
-            }
-            done => done,
-        }
+        self.create_resolved_by(new, token).await
     }
 
     async fn put_resolved(&self, of: &StateOwner, new: &PreparedState, author: &str, time: f64) -> Attempt<u64> {
-        match self.put_resolved_by(of, new, author, time, KeyLimit::Guarded).await {
-            Err(failure) if error::is_over_limit(&failure) => {
-                self.put_resolved_by(of, new, author, time, KeyLimit::Counted).await
-            }
-            done => done,
+        if let Some(position) = self.put_resolved_by(of, new, author, time, StateLimit::Enforced).await? {
+            return Ok(position);
         }
+        let position = self.put_resolved_by(of, new, author, time, StateLimit::Checked).await?;
+        Ok(position.ok_or_else(|| Error::internal("a change that fits was not written"))?)
     }
 }
 
 impl Postgres {
-    pub(super) async fn append_resolved_by(&self, new: &Unresolved, limit: KeyLimit) -> Attempt<(AppendRow, Event)> {
+    async fn append_resolved_by(&self, new: &Unresolved, limit: StateLimit) -> Attempt<(AppendRow, Event)> {
         let Unresolved { key, prepared, options } = new;
         let (owner, event) = (KeyOwner::of_session(key), &prepared.event);
         let reads = prepared.reads(options).map(|change| (change.scope, change.name.as_str()));
@@ -94,7 +88,7 @@ impl Postgres {
             Err(refusal) => return Err(owner.refused(&lease, statements, refusal).await?.into()),
         };
         let append = NewAppend { key: key.clone(), event: NewEvent::new(resolved)? };
-        if limit == KeyLimit::Counted {
+        if limit == StateLimit::Checked {
             self.check_growth(&lease, &owner, &prepared.limits, &[&append.event.changes]).await?;
         }
         let fields = fields.as_ref().and_then(|rows| rows.first());
@@ -109,7 +103,7 @@ impl Postgres {
         lease: &Lease<'_>,
         append: &NewAppend,
         fields: Option<&Row>,
-        limit: KeyLimit,
+        limit: StateLimit,
     ) -> Attempt<AppendRow> {
         let unanswered = || Error::internal("an append was not answered");
         let Some(update) = &append.event.prepared.update else {
@@ -128,7 +122,7 @@ impl Postgres {
         Ok(row)
     }
 
-    async fn create_resolved_by(&self, new: &PreparedSession, token: &str, limit: KeyLimit) -> Attempt<bool> {
+    async fn create_resolved_by(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
         let owner = KeyOwner::of_session(&new.key);
         let statements = &self.statements.resolve;
         let lease = self.connections.lease().await?;
@@ -148,7 +142,7 @@ impl Postgres {
             Ok(resolved) => NewSession::new(resolved)?,
             Err(refusal) => return Err(owner.refused(&lease, statements, refusal).await?.into()),
         };
-        self.create_free(&lease, &resolved, token, limit).await
+        self.create_free(&lease, &resolved, token).await
     }
 
     async fn put_resolved_by(
@@ -157,8 +151,8 @@ impl Postgres {
         new: &PreparedState,
         author: &str,
         time: f64,
-        limit: KeyLimit,
-    ) -> Attempt<u64> {
+        limit: StateLimit,
+    ) -> Attempt<Option<u64>> {
         let (owner, statements) = (KeyOwner::of_state(of), &self.statements.resolve);
         let reads = new.reads().map(|change| (change.scope, change.name.as_str()));
         let wanted = KeysToRead::new(reads, new.reads_scopes());
@@ -173,10 +167,10 @@ impl Postgres {
             Ok(resolved) => TextChange::all(&resolved)?,
             Err(refusal) => return Err(owner.refused(&lease, statements, refusal).await?.into()),
         };
-        if limit == KeyLimit::Counted {
+        if limit == StateLimit::Checked {
             self.check_growth(&lease, &owner, &new.limits, &[&resolved]).await?;
         }
-        let write = StateWrite { changes: &resolved, most_rows: limit.most_rows(&new.limits), author, time };
+        let write = StateWrite { changes: &resolved, most: limit.most(&new.limits), author, time };
         self.put_on(&lease, of, &write).await
     }
 }

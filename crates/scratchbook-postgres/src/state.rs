@@ -6,12 +6,12 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::changes::{ChangeColumns, owner};
-use super::growth::KeyLimit;
-use super::lease::Lease;
+use super::growth::StateLimit;
+use super::lease::{BoundStatement, Lease};
 use super::locks::KeyOwner;
 use super::read::{column, sql_limit};
-use super::{Postgres, error};
-use scratchbook_core::error::Result;
+use super::Postgres;
+use scratchbook_core::error::{Error, Result};
 use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::damaged;
@@ -54,16 +54,16 @@ impl States for Postgres {
         time: f64,
     ) -> Attempt<u64> {
         let lease = self.connections.lease().await?;
-        let guarded = StateWrite { changes, most_rows: KeyLimit::Guarded.most_rows(limits), author, time };
-        match self.put_on(&lease, of, &guarded).await {
-            Err(failure) if error::is_over_limit(&failure) => {}
-            done => return done,
+        let write = StateWrite { changes, most: StateLimit::Enforced.most(limits), author, time };
+        if let Some(position) = self.put_on(&lease, of, &write).await? {
+            return Ok(position);
         }
         let owner = KeyOwner::of_state(of);
         lease.begin_with(&owner.locks(self, [of.scope()].into_iter())).await?;
         self.check_growth(&lease, &owner, limits, &[changes]).await?;
-        let counted = StateWrite { most_rows: KeyLimit::Counted.most_rows(limits), ..guarded };
-        self.put_on(&lease, of, &counted).await
+        let write = StateWrite { most: StateLimit::Checked.most(limits), ..write };
+        let position = self.put_on(&lease, of, &write).await?;
+        Ok(position.ok_or_else(|| Error::internal("a change that fits was not written"))?)
     }
 
     async fn list_state(&self, of: &StateOwner, config: &ListStateConfig, room: RowRoom) -> Attempt<StatePage> {
@@ -91,10 +91,18 @@ impl States for Postgres {
 }
 
 impl Postgres {
-    /// Changes keys on a connection that may be in a transaction, and commits the transaction.
-    pub(super) async fn put_on(&self, lease: &Lease<'_>, of: &StateOwner, write: &StateWrite<'_>) -> Attempt<u64> {
-        let StateWrite { changes, most_rows, author, time } = write;
+    /// Changes keys on a connection that may be in a transaction, and commits the transaction. Returns `None` if the keys
+    /// may not fit, and nothing was written.
+    pub(super) async fn put_on(
+        &self,
+        lease: &Lease<'_>,
+        of: &StateOwner,
+        write: &StateWrite<'_>,
+    ) -> Attempt<Option<u64>> {
+        let StateWrite { changes, most: (most_keys, most_bytes), author, time } = write;
         let [app, user, _] = owner(of);
+        let owner_row = KeyOwner::of_state(of);
+        let mut steps = owner_row.locks(self, [of.scope()].into_iter());
         let statement = match of {
             StateOwner::User { .. } => &self.statements.put_user_state,
             StateOwner::App { .. } => &self.statements.put_app_state,
@@ -102,12 +110,18 @@ impl Postgres {
         let mut columns = ChangeColumns::default();
         columns.add(0, owner(of), changes);
         let [ord, scope, slot, key, value] = columns.params();
-        let params = [ord, scope, slot, key, value, &app, &user, author, time, most_rows];
-        let rows = lease.last(statement, &params).await?;
+        let added = columns.added(of.scope());
+        let params =
+            [ord, scope, slot, key, value, &app, &user, author, time, most_keys, &added.keys, &added.bytes, most_bytes];
+        steps.push(BoundStatement::new(statement, params));
+        let answers = lease.last_of(&steps).await?;
         let place = || format!("the position of a change just made to the state of {app}/{user}");
-        let row = rows.first().ok_or_else(|| rows::damaged(place()))?;
-        self.learn_listeners(row, 1);
-        Ok(rows::number(column(row, 0, place)?, place)?)
+        let row = answers.last().and_then(|rows| rows.first()).ok_or_else(|| rows::damaged(place()))?;
+        self.learn_listeners(row, 2);
+        if column(row, 1, place)? {
+            return Ok(None);
+        }
+        Ok(Some(rows::number(column(row, 0, place)?, place)?))
     }
 }
 
@@ -131,7 +145,8 @@ fn after_all_keys() -> String {
 /// Changes to a user's or an app's keys.
 pub(super) struct StateWrite<'a> {
     pub(super) changes: &'a [TextChange],
-    pub(super) most_rows: i64,
+    /// The maximum number of keys and bytes.
+    pub(super) most: (i64, i64),
     pub(super) author: &'a str,
     pub(super) time: f64,
 }

@@ -51,20 +51,25 @@ const FLOATS: Type = Type::FLOAT8_ARRAY;
 const BYTES: Type = Type::BYTEA_ARRAY;
 const FLAG: Type = Type::BOOL;
 const COUNT: Type = Type::INT4;
+const COUNTS: Type = Type::INT4_ARRAY;
 
 const APPEND: &[Type] = &[
     NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXTS, TEXTS, BYTES, TEXTS, TEXTS, FLOATS, NUMBERS,
-    TEXTS, TEXTS, TEXTS, TEXTS, NUMBER, NUMBER, NUMBER,
+    TEXTS, TEXTS, TEXTS, TEXTS, NUMBER, NUMBER, NUMBER, NUMBER, NUMBERS, NUMBERS, COUNTS, NUMBERS, NUMBERS, COUNTS,
+    NUMBERS, NUMBERS,
 ];
 const CREATE: &[Type] = &[
     NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXT, TEXT, TEXT, FLOAT, TEXTS, BYTES, TEXTS, TEXTS, FLOATS, TEXTS, TEXT,
-    FLAG, COUNT, FLAG, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, TEXT, TEXT, TEXT, NUMBER,
+    COUNT, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, TEXT, TEXT, TEXT, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, NUMBER,
+    NUMBER,
 ];
-const CREATE_MANY: &[Type] =
-    &[TEXTS, TEXTS, TEXTS, TEXTS, NUMBERS, NUMBERS, TEXTS, TEXTS, NUMBERS, NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS];
+const CREATE_MANY: &[Type] = &[
+    TEXTS, TEXTS, TEXTS, TEXTS, NUMBERS, NUMBERS, TEXTS, TEXTS, NUMBERS, NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, NUMBERS,
+];
 const SAVE_ARTIFACT: &[Type] = &[TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT, TEXT];
 const LOAD_ARTIFACT: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER];
-const PUT: &[Type] = &[NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXT, TEXT, TEXT, FLOAT, NUMBER];
+const PUT: &[Type] =
+    &[NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXT, TEXT, TEXT, FLOAT, NUMBER, NUMBER, NUMBER, NUMBER];
 const SESSION: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER, FLOAT, NUMBER, NUMBER, TEXTS, TEXTS, TEXTS, NUMBER];
 const LOG: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER];
 const NAMES: &[Type; 5] = &[TEXT; 5];
@@ -72,7 +77,7 @@ const NAMES: &[Type; 5] = &[TEXT; 5];
 statements! {
     /// All statements of a service.
     Statements(fill) {
-        append: Statement = fill.writing(include_str!("sql/append.sql"), APPEND, ["$21", "true", "true"]),
+        append: Statement = fill.writing(include_str!("sql/append.sql"), APPEND),
         create_many: Statement = fill.statement(include_str!("sql/create_many.sql"), CREATE_MANY),
         /// Locks the session that has an id, and returns its token, its last number and whether it has expired.
         holder: Statement = fill.statement(HOLDER, &[TEXT, TEXT, TEXT, NUMBER]),
@@ -93,12 +98,15 @@ statements! {
                 &[],
             ),
         ],
-        create: Statement =
-            fill.writing(include_str!("sql/create.sql"), CREATE, ["$20", &none_in("user_row"), &none_in("app_lock")]),
-        put_user_state: Statement =
-            fill.writing(include_str!("sql/put_user_state.sql"), PUT, ["$10", &none_in("owner"), "true"]),
-        put_app_state: Statement =
-            fill.writing(include_str!("sql/put_app_state.sql"), PUT, ["$10", "true", &none_in("owner")]),
+        create: Statement = fill.writing(include_str!("sql/create.sql"), CREATE),
+        /// Inserts the row of an app, and locks nothing if there is one.
+        add_app: Statement = fill.statement(
+            "INSERT INTO {schema}.apps (app_name) VALUES ($1) ON CONFLICT (app_name) DO NOTHING",
+            &NAMES[..1],
+        ),
+        put_user_state: Statement = fill.writing(include_str!("sql/put_user_state.sql"), PUT),
+        put_app_state: Statement = fill.writing(include_str!("sql/put_app_state.sql"), PUT),
+        room: Rooms = Rooms::new(fill),
         delete: Deletes = Deletes::new(fill),
         resolve: Resolves = Resolves::new(fill),
         past: Pasts = Pasts::new(fill),
@@ -141,11 +149,6 @@ impl Statements {
         };
         &self.sessions[events][keys as usize]
     }
-}
-
-/// Returns the condition that the part `made` of a statement, which inserts missing rows, has inserted nothing.
-fn none_in(made: &str) -> String {
-    format!("(SELECT pg_catalog.count(*) FROM {made}) = 0")
 }
 
 /// Whether a statement reads all keys of the state or only selected ones.
@@ -203,13 +206,9 @@ impl Fill<'_> {
         self.statement(&sql, types)
     }
 
-    /// Returns a statement that writes keys. `limit` is the parameter for the maximum number of rows in a scope.
-    /// `user_was` and `app_was` are conditions: the rows of the user and the app existed before, so new keys are
-    /// counted in these rows.
-    fn writing(&self, sql: &str, types: &'static [Type], [limit, user_was, app_was]: [&str; 3]) -> Statement {
-        let changes = include_str!("sql/changes.sql").trim_end();
-        let sql = sql.replace("{changes}", changes).replace("{limit}", limit);
-        self.statement(&sql.replace("{user was there}", user_was).replace("{app was there}", app_was), types)
+    /// Returns a statement that writes keys.
+    fn writing(&self, sql: &str, types: &'static [Type]) -> Statement {
+        self.statement(&sql.replace("{changes}", include_str!("sql/changes.sql").trim_end()), types)
     }
 
     fn session(&self, keys: &str, events: &str) -> Statement {
@@ -388,19 +387,6 @@ statements! {
             "SELECT key, value, position FROM {schema}.app_states WHERE app_name = $1 AND value IS NOT NULL",
             &NAMES[..1],
         ),
-        count_own: Statement = fill.statement(
-            "SELECT pg_catalog.count(value) FROM {schema}.session_states
-             WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
-            &NAMES[..3],
-        ),
-        count_user: Statement = fill.statement(
-            "SELECT pg_catalog.count(value) FROM {schema}.user_states WHERE app_name = $1 AND user_id = $2",
-            &NAMES[..2],
-        ),
-        count_app: Statement = fill.statement(
-            "SELECT pg_catalog.count(value) FROM {schema}.app_states WHERE app_name = $1",
-            &NAMES[..1],
-        ),
         event_writer: Statement = fill.statement(
             "SELECT author, id, timestamp, invocation_id FROM {schema}.events
              WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq >= $4 AND seq <= $4
@@ -412,6 +398,20 @@ statements! {
              WHERE app_name = $1 AND scope = $2 AND user_id = $3 AND position = $4 AND key = $5",
             &[TEXT, TEXT, TEXT, NUMBER, TEXT],
         ),
+    }
+}
+
+statements! {
+    /// The statements that read the counters of a scope: its keys and their bytes.
+    Rooms(fill) {
+        of_session: Statement = fill.statement(
+            "SELECT keys, state_bytes FROM {schema}.sessions
+             WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1",
+            &NAMES[..3],
+        ),
+        of_user: Statement =
+            fill.statement("SELECT keys, bytes FROM {schema}.users WHERE app_name = $1 AND user_id = $2", &NAMES[..2]),
+        of_app: Statement = fill.statement("SELECT keys, bytes FROM {schema}.apps WHERE app_name = $1", &NAMES[..1]),
     }
 }
 

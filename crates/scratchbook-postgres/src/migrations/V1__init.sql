@@ -15,11 +15,12 @@ CREATE TABLE database_id (
 );
 INSERT INTO database_id (id, heard_until) VALUES (pg_catalog.gen_random_uuid()::text, 'epoch');
 
--- An owner of keys is a row, so that whoever writes its keys can lock it: the log's positions rise in the order of
--- commits then. The rows are rewritten when a key is new and when a log is pruned, and by nothing else.
+-- An owner of keys is a row, so that a writer of its keys can lock it: the log's positions rise in the order of
+-- commits then. The counters say whether a write fits into the limits of a scope.
 CREATE TABLE apps (
     app_name text COLLATE "C" NOT NULL,
-    keys bigint NOT NULL DEFAULT 0,            -- how many rows there are in app_states
+    keys bigint NOT NULL DEFAULT 0,            -- how many of its keys have a value
+    bytes bigint NOT NULL DEFAULT 0,           -- of these keys and their values
     pruned_position bigint NOT NULL DEFAULT 0, -- what was overwritten before it may be gone from the log
     PRIMARY KEY (app_name)
 );
@@ -27,7 +28,8 @@ CREATE TABLE apps (
 CREATE TABLE users (
     app_name text COLLATE "C" NOT NULL,
     user_id text COLLATE "C" NOT NULL,
-    keys bigint NOT NULL DEFAULT 0,            -- how many rows there are in user_states
+    keys bigint NOT NULL DEFAULT 0,            -- as in apps
+    bytes bigint NOT NULL DEFAULT 0,
     pruned_position bigint NOT NULL DEFAULT 0, -- as in apps
     PRIMARY KEY (app_name, user_id)
 );
@@ -39,7 +41,8 @@ CREATE TABLE sessions (
     seq bigint NOT NULL CHECK (seq >= 0), -- the number of the last event, 0 where there is none
     create_time bigint NOT NULL,          -- microseconds since 1970
     update_time bigint NOT NULL,          -- microseconds since 1970: the last event's timestamp
-    keys bigint NOT NULL DEFAULT 0,       -- how many rows there are in session_states
+    keys bigint NOT NULL DEFAULT 0,       -- how many of its keys have a value
+    state_bytes bigint NOT NULL DEFAULT 0, -- of these keys and their values
     expire_time bigint,                   -- microseconds since 1970: from then on it is as if it were not there
     title text,
     labels text,
@@ -108,15 +111,17 @@ CREATE INDEX events_of_feed ON events (app_name, position) WHERE NOT copied;
 CREATE INDEX events_of_user_feed ON events (app_name, user_id, position) WHERE NOT copied;
 CREATE INDEX events_by_xid ON events (app_name, xid, position) WHERE NOT copied;
 
--- A removed key keeps its row with the value NULL; the value null is the text 'null'.
+-- A removed key keeps its row with the value NULL; the value null is the text 'null'. Of an upsert's old row only what is
+-- in the new row is returned: so the new one has the bytes of both.
 CREATE TABLE session_states (
     app_name text COLLATE "C" NOT NULL,
     user_id text COLLATE "C" NOT NULL,
     session_id text COLLATE "C" NOT NULL,
     key text COLLATE "C" NOT NULL,
     value text,
+    bytes int NOT NULL,                   -- of the key and the value, 0 for a removed key
+    bytes_before int NOT NULL DEFAULT 0,  -- before the last write
     seq bigint NOT NULL,                  -- the event that wrote it, 0 for the session's creation
-    first_seq bigint NOT NULL,            -- the event that made the row
     PRIMARY KEY (app_name, user_id, session_id, key)
 ) WITH (fillfactor = 80);
 
@@ -125,6 +130,8 @@ CREATE TABLE user_states (
     user_id text COLLATE "C" NOT NULL,
     key text COLLATE "C" NOT NULL,
     value text,
+    bytes int NOT NULL,                   -- as in session_states
+    bytes_before int NOT NULL DEFAULT 0,
     version bigint NOT NULL,              -- names the row in state_log
     position bigint NOT NULL,             -- of that row
     PRIMARY KEY (app_name, user_id, key)
@@ -134,6 +141,8 @@ CREATE TABLE app_states (
     app_name text COLLATE "C" NOT NULL,
     key text COLLATE "C" NOT NULL,
     value text,
+    bytes int NOT NULL,                   -- as in session_states
+    bytes_before int NOT NULL DEFAULT 0,
     version bigint NOT NULL,              -- names the row in state_log
     position bigint NOT NULL,             -- of that row
     PRIMARY KEY (app_name, key)

@@ -1,51 +1,35 @@
--- Creates a session with its initial state and events, unless its id is taken. The events are in their order. $2 and $3
--- are the scopes and slots of the changes, $21 to $28 the values of the session's row.
-WITH user_row AS (
-    -- Inserts or locks the row, and rewrites nothing. With the user's row locked, no session with this id can be created
-    -- or removed: so the row of the session is inserted without a wait, and its position comes after that of a removal.
-    -- All keys of a new owner are new; the division is explained at the counts below.
-    INSERT INTO {schema}.users AS u (app_name, user_id, keys)
-    SELECT $6, $7, n.keys / CASE WHEN n.keys > $20 THEN 0 ELSE 1 END FROM (
-        SELECT pg_catalog.count(DISTINCT slot) AS keys FROM unnest($2::text[], $3::bigint[]) AS t (scope, slot)
-        WHERE scope = 'user'
-    ) AS n
-    ON CONFLICT (app_name, user_id) DO UPDATE SET user_id = excluded.user_id
-        WHERE 1 / CASE WHEN u.keys > $20 AND excluded.keys > 0 THEN 0 ELSE 1 END = 0
-    RETURNING 1
+-- Creates a session with its initial state and events, unless its id is taken. The statements before this one have locked
+-- the user, and the app if its keys are written: so no session with this id is created or removed meanwhile, its row is
+-- inserted without a wait, and its position comes after that of a removal. The events are in their order.
+--
+-- $18 to $26 are the values of the session's row. What the creation adds at most to the state of the user ($27 and $28)
+-- and of the app ($29 and $30) may be beyond a limit, $31 for keys and $32 for bytes. Then nothing is written.
+WITH room AS MATERIALIZED (
+    SELECT coalesce(
+        (
+            SELECT $27 > 0 AND (u.keys + $27 > $31 OR u.bytes + $28 > $32) FROM {schema}.users AS u
+            WHERE u.app_name = $6 AND u.user_id = $7
+        ), false
+    ) OR coalesce(
+        (
+            SELECT $29 > 0 AND (a.keys + $29 > $31 OR a.bytes + $30 > $32) FROM {schema}.apps AS a
+            WHERE a.app_name = $6
+        ), false
+    ) AS is_full
 ),
-app_row AS (
-    INSERT INTO {schema}.apps (app_name) SELECT $6 WHERE NOT $19 AND (SELECT pg_catalog.count(*) FROM user_row) >= 0
-    ON CONFLICT (app_name) DO NOTHING
-    RETURNING 1
-),
--- Only a write to an app's keys locks the app. The planner skips the rest of a condition that is already false, so this
--- condition and that of `feed` name all parts that have to run before them.
-app_lock AS (
-    INSERT INTO {schema}.apps AS a (app_name, keys)
-    SELECT $6, n.keys / CASE WHEN n.keys > $20 THEN 0 ELSE 1 END FROM (
-        SELECT pg_catalog.count(DISTINCT slot) AS keys FROM unnest($2::text[], $3::bigint[]) AS t (scope, slot)
-        WHERE scope = 'app'
-    ) AS n
-    WHERE $19 AND (SELECT pg_catalog.count(*) FROM user_row) >= 0
-    ON CONFLICT (app_name) DO UPDATE SET app_name = excluded.app_name
-        WHERE 1 / CASE WHEN a.keys > $20 THEN 0 ELSE 1 END = 0
-    RETURNING 1
-),
--- Assigns one position to the creation and one to each event. Together they take $18 values of the sequence.
+-- Assigns one position to the creation and one to each event. Together they take $17 values of the sequence.
 feed AS MATERIALIZED (
     SELECT pg_catalog.array_agg(block.first) AS firsts
-    FROM (SELECT pg_catalog.nextval('{schema}.positions') AS first FROM pg_catalog.generate_series(1, $18)) AS block
-    WHERE
-        (SELECT pg_catalog.count(*) FROM user_row) + (SELECT pg_catalog.count(*) FROM app_row)
-        + (SELECT pg_catalog.count(*) FROM app_lock) >= 0
+    FROM (SELECT pg_catalog.nextval('{schema}.positions') AS first FROM pg_catalog.generate_series(1, $17)) AS block
 ),
 session AS (
     INSERT INTO {schema}.sessions (
-        app_name, user_id, id, seq, create_time, update_time, keys, expire_time, title, labels, token, position, bytes
+        app_name, user_id, id, seq, create_time, update_time, keys, state_bytes, expire_time, title, labels, token,
+        position, bytes
     )
     SELECT
-        $6, $7, $8, pg_catalog.cardinality($10::text[]), $21, $22, $23, $24, $25, $26, $27, firsts[1], $28
-    FROM feed
+        $6, $7, $8, pg_catalog.cardinality($10::text[]), $18, $19, $20, $21, $22, $23, $24, $25, firsts[1], $26
+    FROM feed CROSS JOIN room WHERE NOT room.is_full
     ON CONFLICT DO NOTHING
     RETURNING 1
 ),
@@ -64,7 +48,7 @@ written AS MATERIALIZED (
 ),
 initial AS (
     INSERT INTO {schema}.initial_states (app_name, user_id, session_id, state, position, xid)
-    SELECT $6, $7, $8, $16, firsts[1], pg_catalog.pg_current_xact_id() FROM session CROSS JOIN feed WHERE $17
+    SELECT $6, $7, $8, $16, firsts[1], pg_catalog.pg_current_xact_id() FROM session CROSS JOIN feed WHERE $16 IS NOT NULL
 ),
 stored AS (
     INSERT INTO {schema}.events (
@@ -76,4 +60,4 @@ stored AS (
     FROM written WHERE ord > 0
 ),
 {changes}
-SELECT {heard} AS heard FROM session
+SELECT EXISTS (SELECT FROM session) AS is_made, room.is_full, {heard} AS heard FROM room

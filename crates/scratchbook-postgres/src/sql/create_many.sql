@@ -3,9 +3,9 @@
 WITH new AS MATERIALIZED (
     SELECT * FROM unnest(
         $1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[], $8::text[],
-        $9::bigint[], $10::bigint[], $11::text[]
+        $9::bigint[], $10::bigint[], $11::text[], $15::bigint[]
     ) WITH ORDINALITY AS t (
-        app_name, user_id, id, token, create_time, expire_time, title, labels, keys, bytes, state, ord
+        app_name, user_id, id, token, create_time, expire_time, title, labels, keys, bytes, state, state_bytes, ord
     )
 ),
 user_rows AS (
@@ -29,10 +29,11 @@ feed AS MATERIALIZED (
 ),
 created AS (
     INSERT INTO {schema}.sessions (
-        app_name, user_id, id, seq, create_time, update_time, keys, expire_time, title, labels, token, position, bytes
+        app_name, user_id, id, seq, create_time, update_time, keys, state_bytes, expire_time, title, labels, token,
+        position, bytes
     )
     SELECT
-        app_name, user_id, id, 0, create_time, create_time, keys, expire_time, title, labels, token,
+        app_name, user_id, id, 0, create_time, create_time, keys, state_bytes, expire_time, title, labels, token,
         position + ord - 1, bytes
     FROM new CROSS JOIN feed
     ON CONFLICT DO NOTHING
@@ -53,8 +54,9 @@ initial AS (
     FROM made WHERE state IS NOT NULL
 ),
 keys AS (
-    INSERT INTO {schema}.session_states (app_name, user_id, session_id, key, value, seq, first_seq)
-    SELECT app_name, user_id, session_id, key, value, 0, 0
+    INSERT INTO {schema}.session_states (app_name, user_id, session_id, key, value, bytes, seq)
+    SELECT
+        app_name, user_id, session_id, key, value, pg_catalog.octet_length(key) + pg_catalog.octet_length(value), 0
     FROM unnest($12::bigint[], $13::text[], $14::text[]) AS k (ord, key, value) FULL JOIN made AS m ON m.ord = k.ord
     WHERE coalesce(k.ord, 0) > 0 AND coalesce(m.ord, 0) > 0
 )

@@ -77,27 +77,27 @@ statements! {
              ORDER BY seq LIMIT 1",
             SESSION_AND_NUMBER,
         ),
-        /// Inserts the row of the fork $5 of the session $3 up to the event $4, unless its id is taken. $6 is the number
-        /// of its keys, or NULL if it has all keys of the session.
+        /// Inserts the row of the fork $5 of the session $3 up to the event $4, unless its id is taken. $6 and $13 are its
+        /// keys and their bytes, or NULL if it has all keys of the session.
         insert: Statement = fill.statement(
             &format!(
-                "INSERT INTO {{schema}}.sessions (app_name, user_id, id, seq, create_time, update_time, keys, title,
-                     labels, token, position, bytes)
-                 SELECT $1, $2, $5, $4, $7, $8, coalesce($6, (
-                     SELECT pg_catalog.count(*) FROM {{schema}}.session_states
-                     WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND value IS NOT NULL
-                 )), $9, $10, $11, $12, {STORED}
+                "INSERT INTO {{schema}}.sessions (app_name, user_id, id, seq, create_time, update_time, keys,
+                     state_bytes, title, labels, token, position, bytes)
+                 SELECT $1, $2, $5, $4, $7, $8, coalesce($6, s.keys), coalesce($13, s.state_bytes), $9, $10, $11, $12,
+                     {STORED}
+                 FROM {{schema}}.sessions AS s WHERE s.app_name = $1 AND s.user_id = $2 AND s.id >= $3 AND s.id <= $3
+                 ORDER BY s.id LIMIT 1
                  ON CONFLICT DO NOTHING RETURNING 1"
             ),
-            &[TEXT, TEXT, TEXT, NUMBER, TEXT, NUMBER, NUMBER, NUMBER, TEXT, TEXT, TEXT, NUMBER],
+            &[TEXT, TEXT, TEXT, NUMBER, TEXT, NUMBER, NUMBER, NUMBER, TEXT, TEXT, TEXT, NUMBER, NUMBER],
         ),
         initial: Statement = fill.statement(include_str!("../sql/fork_initial.sql"), COPY),
         /// Copies the session $3 to the session $4, up to the event $5.
         copies: Vec<Statement> = fill.all(COPIES, COPY),
         /// Writes the keys that were written after the event, with their values at the event.
         keys: Statement = fill.statement(
-            "INSERT INTO {schema}.session_states (app_name, user_id, session_id, key, value, seq, first_seq)
-             SELECT $1, $2, $3, k.key, k.value, k.seq, k.seq
+            "INSERT INTO {schema}.session_states (app_name, user_id, session_id, key, value, bytes, seq)
+             SELECT $1, $2, $3, k.key, k.value, pg_catalog.octet_length(k.key) + pg_catalog.octet_length(k.value), k.seq
              FROM unnest($4::text[], $5::text[], $6::bigint[]) AS k (key, value, seq)
              ON CONFLICT (app_name, user_id, session_id, key) DO NOTHING",
             &[TEXT, TEXT, TEXT, TEXTS, TEXTS, NUMBERS],
@@ -258,8 +258,8 @@ statements! {
 
 const COPIES: &[&str] = &[
     include_str!("../sql/fork_events.sql"),
-    "INSERT INTO {schema}.session_states (app_name, user_id, session_id, key, value, seq, first_seq)
-     SELECT app_name, user_id, $4, key, value, seq, seq FROM {schema}.session_states
+    "INSERT INTO {schema}.session_states (app_name, user_id, session_id, key, value, bytes, seq)
+     SELECT app_name, user_id, $4, key, value, bytes, seq FROM {schema}.session_states
      WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq <= $5 AND value IS NOT NULL",
     "INSERT INTO {schema}.checkpoints (app_name, user_id, session_id, seq, state)
      SELECT app_name, user_id, $4, seq, state FROM {schema}.checkpoints
