@@ -70,7 +70,8 @@ impl<D: Backend> AfterCommit<D> {
         }
         self.add_unannounced(scopes);
         if !self.announcing.swap(true, Ordering::SeqCst) {
-            let (after, pass) = (Arc::clone(self), pass.clone());
+            let after = Arc::clone(self);
+            let pass = pass.clone();
             tokio::spawn(async move { after.send_notices(pass).await });
         }
     }
@@ -97,7 +98,8 @@ impl<D: Backend> AfterCommit<D> {
 
     /// Sends notices until none are left. Closing waits for this, but not for notices that failed and are sent again.
     async fn send_notices(&self, pass: GatePass) {
-        let (mut pass, mut failures) = (Some(pass), 0);
+        let mut pass = Some(pass);
+        let mut failures = 0;
         loop {
             while let Some(scopes) = self.take_unannounced() {
                 let Err(failure) = self.backend.announce(&scopes).await else {
@@ -164,7 +166,8 @@ impl<D: Backend> Listeners<D> {
         let mut task = lock(&self.task);
         let notices = self.after.notifier.subscribe();
         if task.is_none() {
-            let (after, own) = (Arc::clone(&self.after), Arc::clone(&self.task));
+            let after = Arc::clone(&self.after);
+            let own = Arc::clone(&self.task);
             *task = Some(self.runtime.spawn(async move { listen(&after, &own).await }).abort_handle());
         }
         notices

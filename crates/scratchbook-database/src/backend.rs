@@ -36,9 +36,8 @@ use scratchbook_core::state::Scope;
 /// a lock for at most [`LOCK_TIMEOUT`](super::LOCK_TIMEOUT). If the method fails, its failure says what is known about
 /// the commit. A method that has failed may be called again, even if the failed call was committed.
 ///
-/// A commit that would leave more keys in a scope than its [`Limits`] allow is refused as a whole. If this happens to
-/// one append of a batch, nothing of the batch is written, and because of `CommitFate::NeverApplied` the caller tries
-/// the appends one by one.
+/// A commit that would leave more keys in a scope than its [`Limits`] allow is refused as a whole. An append of a batch that
+/// may do so is answered with `AppendRow::Full`, and the others are written.
 ///
 /// All methods treat a session that has expired, by the clock of `options.environment`, as missing, and a new session
 /// can be created under its key.

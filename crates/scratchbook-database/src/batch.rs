@@ -67,7 +67,8 @@ impl<W: Send + 'static, A: Send + 'static> Batches<W, A> {
             if matches!(e, SendTimeoutError::Closed(_)) {
                 return unanswered();
             }
-            let (capacity, seconds) = (self.jobs.max_capacity(), self.timeout.as_secs_f64());
+            let capacity = self.jobs.max_capacity();
+            let seconds = self.timeout.as_secs_f64();
             let message = format!("{capacity} writes wait already, and none was done within {seconds} s; try again");
             Error::new(ErrorKind::ResourceExhausted, message)
         })?;
@@ -114,11 +115,13 @@ mod tests {
 
     /// Commits each batch as soon as there is a permit for it, and records its size.
     fn summing(capacity: usize, permits: &Arc<Semaphore>) -> (Batches<usize, usize>, Arc<Mutex<Vec<usize>>>) {
-        let (sizes, permits) = (Arc::new(Mutex::new(Vec::new())), Arc::clone(permits));
+        let sizes = Arc::new(Mutex::new(Vec::new()));
+        let permits = Arc::clone(permits);
         let seen = Arc::clone(&sizes);
         let batches =
             Batches::start(capacity, Duration::from_millis(50), move |batch: Vec<super::Job<usize, usize>>| {
-                let (permits, seen) = (Arc::clone(&permits), Arc::clone(&seen));
+                let permits = Arc::clone(&permits);
+                let seen = Arc::clone(&seen);
                 async move {
                     permits.acquire().await.unwrap().forget();
                     seen.lock().unwrap().push(batch.len());

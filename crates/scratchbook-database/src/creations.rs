@@ -84,7 +84,8 @@ impl<D: Backend> CreationWriter<D> {
         drop(permit);
         // A session without an outcome is created alone. If it exists already, its token shows this.
         made.resize_with(batch.len(), || CreationOutcome::NotCreated);
-        let (mut done, mut rest) = (Vec::with_capacity(batch.len()), Vec::new());
+        let mut done = Vec::with_capacity(batch.len());
+        let mut rest = Vec::new();
         for (job, outcome) in batch.into_iter().zip(made) {
             match outcome {
                 CreationOutcome::Created(session) => done.push((job, session)),

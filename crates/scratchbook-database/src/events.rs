@@ -17,13 +17,13 @@ use super::after::AfterCommit;
 use super::batch::{Batches, Job};
 use super::failure::{Idempotency, retry};
 use super::gate::GatePass;
-use super::{AppendRow, Attempt, Backend, CommitFate, DatabaseOptions, Failure, NewAppend};
+use super::{AppendRow, Attempt, Backend, CommitFate, DatabaseOptions, Failure, NewAppend, Unresolved};
 use scratchbook_core::error::{Error, ErrorKind, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::commit::{Prepared, replay};
 use scratchbook_core::plan::quota::Reservation;
 use scratchbook_core::plan::sql::rows;
-use scratchbook_core::session::{CommitScope, Committed, Outcome, SessionKey, no_session};
+use scratchbook_core::session::{AppendOptions, CommitScope, Committed, Outcome, SessionKey, no_session};
 
 /// How often a batch that lost against another writer is retried before its appends are tried one by one.
 const TRIES_TOGETHER: u32 = 3;
@@ -211,7 +211,23 @@ impl<D: Backend> AppendWriter<D> {
         written
     }
 
-    fn answer(&self, mut batch: Vec<AppendJob>, written: Attempt<Vec<AppendRow>>) {
+    /// Appends an event that may take a scope beyond a limit. It reads first, so it is not part of a batch.
+    async fn append_alone(self: Arc<Self>, job: AppendJob) {
+        let NewAppend { key, event } = &job.work.append;
+        let options = AppendOptions::default();
+        let new = Unresolved { key: key.clone(), prepared: event.prepared.clone(), options };
+        let left = self.retry_timeout.saturating_sub(job.work.since.elapsed());
+        let written =
+            retry(left, Idempotency::Idempotent, || self.after.attempt(self.after.backend.append_resolved(&new)));
+        let written = match written.await {
+            Ok((AppendRow::Full, _)) => Err(Error::internal("an append was not checked against the limits").into()),
+            Ok((row, _)) => Ok(vec![row]),
+            Err(failure) => Err(failure),
+        };
+        self.answer(vec![job], written);
+    }
+
+    fn answer(self: &Arc<Self>, mut batch: Vec<AppendJob>, written: Attempt<Vec<AppendRow>>) {
         match written {
             Ok(rows) if rows.len() == batch.len() => {
                 if let Some(job) = batch.first() {
@@ -219,7 +235,13 @@ impl<D: Backend> AppendWriter<D> {
                     self.after.committed(&scopes, &job.work.pass);
                 }
                 for (mut job, row) in batch.into_iter().zip(rows) {
-                    let (committed, pass) = (committed(&job.work.append, row), job.work.pass.clone());
+                    if matches!(row, AppendRow::Full) {
+                        let writer = Arc::clone(self);
+                        tokio::spawn(async move { writer.append_alone(job).await });
+                        continue;
+                    }
+                    let committed = committed(&job.work.append, row);
+                    let pass = job.work.pass.clone();
                     let stored = committed.as_ref().ok().filter(|committed| committed.outcome == Outcome::Stored);
                     // The quota is settled before the answer, because the caller may write again at once.
                     let held = take(&mut job.work.held);
@@ -301,5 +323,6 @@ pub(super) fn answer_to(key: &SessionKey, sent: &Prepared, mut event: Event, row
         }
         AppendRow::NoSession => Err(no_session(key)),
         AppendRow::Refused(error) => Err(error),
+        AppendRow::Full => Err(Error::internal(format!("an event of {key} was not checked against the limits"))),
     }
 }

@@ -183,9 +183,11 @@ impl<D: Backend> DatabaseSessionService<D> {
         let options = options.bounded();
         let backend = Arc::new(D::open(uri, &options).await?);
         let after = Arc::new(AfterCommit::new(&backend, options.pool_size));
-        let (appends, creations) = (events::start(&after, &options), creations::start(&after, &options));
+        let appends = events::start(&after, &options);
+        let creations = creations::start(&after, &options);
         let listeners = Listeners::new(&after);
-        let (resolve_permits, quotas) = (ResolvePermits::new(&options), Quotas::new(&options.limits));
+        let resolve_permits = ResolvePermits::new(&options);
+        let quotas = Quotas::new(&options.limits);
         Ok(Self {
             backend,
             gate: CallGate::new(),
@@ -237,7 +239,8 @@ impl<D: Backend> DatabaseSessionService<D> {
         attempt: impl for<'a> Fn(&'a D, &'a A) -> BoxFuture<'a, Attempt<T>> + Send + Sync + 'static,
     ) -> Result<T> {
         let pass = self.gate.enter()?;
-        let (after, timeout) = (Arc::clone(&self.after), self.options.retry_timeout);
+        let after = Arc::clone(&self.after);
+        let timeout = self.options.retry_timeout;
         let task = tokio::spawn(async move {
             let write = || attempt(&after.backend, &args);
             after.write(scope, &pass, charge, retry(timeout, idempotency, write)).await

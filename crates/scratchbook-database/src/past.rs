@@ -132,7 +132,8 @@ impl<D: Backend> AfterCommit<D> {
         if seq == 0 || !seq.is_multiple_of(CHECKPOINT_EVENTS) {
             return;
         }
-        let (after, key) = (Arc::clone(self), key.clone());
+        let after = Arc::clone(self);
+        let key = key.clone();
         self.aside(pass, async move {
             let past = after.backend.past(&key, seq, PastScopes::Own).await.map_err(|failure| failure.error);
             let checkpoint = past.and_then(|mut past| {
@@ -154,7 +155,8 @@ impl<D: Backend> AfterCommit<D> {
         if checkpoints.is_empty() {
             return;
         }
-        let (after, key) = (Arc::clone(self), key.clone());
+        let after = Arc::clone(self);
+        let key = key.clone();
         self.aside(pass, async move {
             for checkpoint in &checkpoints {
                 after.keep(&key, checkpoint).await;
@@ -164,7 +166,8 @@ impl<D: Backend> AfterCommit<D> {
 
     /// Runs background work when a permit is free. Only closing waits for the work.
     fn aside(self: &Arc<Self>, pass: &GatePass, work: impl Future<Output = ()> + Send + 'static) {
-        let (after, pass) = (Arc::clone(self), pass.clone());
+        let after = Arc::clone(self);
+        let pass = pass.clone();
         tokio::spawn(async move {
             let _pass = pass;
             if let Ok(_turn) = after.checkpoints.acquire().await {

@@ -90,4 +90,7 @@ pub enum AppendRow {
     /// The event cannot be stored, because the session already has the maximum number of events. Nothing has to be
     /// rolled back.
     Refused(Error),
+    /// The event may take the state of its session, user or app beyond a limit, and is not stored. Whether it really does,
+    /// [`append_resolved`](super::ResolvedWrites::append_resolved) finds out, which never answers with this.
+    Full,
 }

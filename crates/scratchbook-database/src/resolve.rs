@@ -63,7 +63,8 @@ impl<D: Backend> DatabaseSessionService<D> {
 
     pub(super) async fn create_resolved(&self, new: PreparedSession, held: Reservation) -> Result<bool> {
         let scope = CommitScope::session(&new.key);
-        let (args, charge) = ((new, self.environment().new_id()), held.kept_if(|made| *made));
+        let args = (new, self.environment().new_id());
+        let charge = held.kept_if(|made| *made);
         self.write_with_permit(scope, Idempotency::Idempotent, charge, args, |backend, (new, token)| {
             backend.create_resolved(new, token)
         })
@@ -77,7 +78,8 @@ impl<D: Backend> DatabaseSessionService<D> {
         author: String,
         time: f64,
     ) -> Result<u64> {
-        let (scope, args) = (CommitScope::owner(&owner), (owner, new, author));
+        let scope = CommitScope::owner(&owner);
+        let args = (owner, new, author);
         self.write_with_permit(
             scope,
             Idempotency::NotIdempotent,

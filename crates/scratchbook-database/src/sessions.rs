@@ -44,10 +44,12 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
 
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let prepared = prepare_session(app_name, user_id, config, self.environment(), &self.options.limits)?;
-        let (key, created) = (prepared.key.clone(), seconds_of_micros(prepared.created));
+        let key = prepared.key.clone();
+        let created = seconds_of_micros(prepared.created);
         let expires = prepared.expires.map(seconds_of_micros);
         let id_scope = prepared.id_scope;
-        let (own, metadata) = (StateMap::from(prepared.initial.clone()), prepared.metadata.clone());
+        let own = StateMap::from(prepared.initial.clone());
+        let metadata = prepared.metadata.clone();
         let held = reserve_session(self, &prepared).await?;
         let made = match prepared.is_plain() {
             true => self.create(NewSession::new(prepared)?, held).await?,
@@ -68,7 +70,8 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
     }
 
     async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
-        let (events, state) = (EventQuery::new(config)?, StateQuery::new(&config.state)?);
+        let events = EventQuery::new(config)?;
+        let state = StateQuery::new(&config.state)?;
         let read = |limit, room| self.backend.session(key, events.with_limit(limit), &state, room);
         let session = match config.page_bytes {
             None => self.read(|| self.backend.session(key, events, &state, RowRoom::WHOLE)).await,
@@ -100,7 +103,8 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
         self.state_bytes(&key.user(), Some(key.session_id())).await?.check()?;
         let created = micros_of_seconds(self.environment().now());
         let new = NewFork { source: key.clone(), at: config.at, key: forked.clone(), created };
-        let (args, scope) = ((new, self.environment().new_id()), CommitScope::session(&forked));
+        let args = (new, self.environment().new_id());
+        let scope = CommitScope::session(&forked);
         let charge = reserve_fork(self, key, config.at).await?.kept_if(Option::is_some);
         let fork = self.write_charged(scope, Idempotency::Idempotent, charge, args, |backend, (new, token)| {
             backend.fork_session(new, token)
@@ -302,12 +306,14 @@ impl<D: Backend> DatabaseSessionService<D> {
 impl<D: Backend> DatabaseSessionService<D> {
     async fn create(&self, new: NewSession, held: Reservation) -> Result<CreationOutcome> {
         if self.backend.is_batchable(&new) {
-            let (pass, bytes) = (self.gate.enter()?, new.bytes());
+            let pass = self.gate.enter()?;
+            let bytes = new.bytes();
             let new = NewCreation { session: new, token: self.environment().new_id() };
             return self.creations.write(QueuedCreation::new(new, held, pass), bytes).await;
         }
         let scope = CommitScope::session(&new.key);
-        let (args, charge) = ((new, self.environment().new_id()), held.kept_if(|made| *made));
+        let args = (new, self.environment().new_id());
+        let charge = held.kept_if(|made| *made);
         self.write_charged(scope, Idempotency::Idempotent, charge, args, |backend, (new, token)| {
             backend.create_session(new, token)
         })

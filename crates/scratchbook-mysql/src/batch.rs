@@ -97,7 +97,8 @@ pub(super) fn appends(appends: &[&NewAppend]) -> Result<(ProcedureArguments, Vec
         batch.event(&append.key, &append.event);
     }
     let sessions = places(batch.sessions.keys().copied());
-    let (users, apps) = (places(batch.users.keys().copied()), places(batch.apps.keys().copied()));
+    let users = places(batch.users.keys().copied());
+    let apps = places(batch.apps.keys().copied());
     let place = |entry: &BatchEvent<'_>| {
         let (app, user, _) = address(entry.key);
         let writes = |scope| entry.event.changes.iter().any(|change| change.scope == scope);
@@ -126,7 +127,8 @@ fn of<K: Eq + Hash>(places: &HashMap<K, usize>, key: &K) -> usize {
 
 /// Returns the arguments that create a session with its initial state and events.
 pub(super) fn creation(new: &NewSession, token: &str) -> Result<ProcedureArguments> {
-    let (mut batch, key) = (Batch::default(), &new.key);
+    let mut batch = Batch::default();
+    let key = &new.key;
     // The user's row is locked even if none of the user's keys change, so that a removal of the user waits for the
     // creation. The app's row is not locked, so that creations do not wait for each other.
     batch.users.insert((key.app_name(), key.user_id()), 0);
@@ -146,7 +148,8 @@ pub(super) fn creation(new: &NewSession, token: &str) -> Result<ProcedureArgumen
     }
     let (events, updated, bytes) = batch.sessions.get(key).copied().unwrap_or_default();
     let (app, user, session) = address(key);
-    let (user_back, app_back) = (batch.user_back(app, user, user_nth), batch.app_back(app, app_nth));
+    let user_back = batch.user_back(app, user, user_nth);
+    let app_back = batch.app_back(app, app_nth);
     let TextMetadata { title, labels } = &new.metadata;
     let made = (
         app,
@@ -207,7 +210,8 @@ impl<'a> Batch<'a> {
 
     /// Adds the changes to keys of the user and the app as one commit in the log of each.
     fn changes(&mut self, app: &'a str, user: Option<&'a str>, changes: &'a [TextChange], origin: Origin<'a>) {
-        let (mut user_nth, mut app_nth) = (None, None);
+        let mut user_nth = None;
+        let mut app_nth = None;
         for change in changes {
             let nth = match (change.scope, user) {
                 (Scope::User, Some(user)) => {

@@ -32,7 +32,8 @@ pub(super) async fn open(
     target: DatabaseAddress,
     options: &DatabaseOptions,
 ) -> Result<(ServerProperties, Connections)> {
-    let (place, seconds) = (Arc::<str>::from(target.place.as_str()), options.connect_timeout.as_secs_f64());
+    let place = Arc::<str>::from(target.place.as_str());
+    let seconds = options.connect_timeout.as_secs_f64();
     let opened = timeout(options.connect_timeout, open_untimed(target, options)).await;
     opened.unwrap_or_else(|_| Err(error::unreached(&place, seconds))).map_err(|failure| failure.error)
 }

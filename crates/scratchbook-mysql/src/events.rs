@@ -88,7 +88,8 @@ fn last_since(address: &[&str; 3], seconds: f64, count: usize, (many, far): (usi
     let sql = events(&is_near, near)
         + &events(&format!("NOT ({is_near})"), &format!("SELECT seq {by_time} ORDER BY seq DESC LIMIT ?"));
 
-    let (here, since) = (address.map(Value::from), Value::from(seconds));
+    let here = address.map(Value::from);
+    let since = Value::from(seconds);
     let [count, many, far] = [count, many, far].map(sql_limit);
     let near = [here.as_slice(), &here, &[far, since.clone(), count.clone()]].concat();
     let by_time = [here.as_slice(), &[since]].concat();

@@ -138,12 +138,14 @@ impl MySql {
             of_user("e"),
             of_user("r"),
         );
-        let (now, limit) = (Value::from(self.now()), sql_limit(limit));
+        let now = Value::from(self.now());
+        let limit = sql_limit(limit);
         let user = user.as_slice();
         let place = [app.clone(), number(after)];
         let end = [limit];
         let head = [&app; 6].map(Clone::clone);
-        let (of_app, now) = ([app], [now]);
+        let of_app = [app];
+        let now = [now];
         let created = [&now[..], &place, user, &end].concat();
         let removed = [&place[..], user, &end].concat();
         let values = [&head[..], &place, user, &end, &of_app, &created, &created, &removed];
@@ -275,7 +277,8 @@ struct Unnumbered {
 
 impl Unnumbered {
     fn read(row: Row) -> Result<Self> {
-        let (mut cells, place) = (RowCells::from(row), || "a commit without a number in the feed".to_owned());
+        let mut cells = RowCells::from(row);
+        let place = || "a commit without a number in the feed".to_owned();
         Ok(Self {
             kind: cells.integer(0, place)?,
             app_position: cells.integer(1, place)?,
@@ -294,7 +297,8 @@ impl Ord for Unnumbered {
         // Within one creation, the user's keys come before the app's.
         let scope = |c: &Self| c.scope.as_deref() == Some(Scope::App.as_str());
         place(self).cmp(&place(other)).then_with(|| {
-            let (a, b) = (self, other);
+            let a = self;
+            let b = other;
             (&a.user_id, a.kind, scope(a), &a.id, a.number).cmp(&(&b.user_id, b.kind, scope(b), &b.id, b.number))
         })
     }
@@ -312,7 +316,8 @@ fn read(owner: &StateOwner, rows: Vec<Row>) -> Result<FeedRead> {
     let mut found = FeedRead { commits: BTreeMap::new(), end: 0, pending: false, let_go: 0 };
     for row in rows {
         let mut cells = RowCells::from(row);
-        let (kind, at) = (cells.integer(0, place)?, rows::number(cells.integer(1, place)?, place)?);
+        let kind = cells.integer(0, place)?;
+        let at = rows::number(cells.integer(1, place)?, place)?;
         match kind {
             STATE => {
                 let of_app = cells.optional_text(2, place)?.as_deref() == Some(Scope::App.as_str());

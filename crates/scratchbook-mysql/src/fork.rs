@@ -40,7 +40,8 @@ impl Forks for MySql {
             drop(lease);
             return self.forked_before(new, token).await;
         }
-        let (source, target) = (address(&new.source), address(&new.key));
+        let source = address(&new.source);
+        let target = address(&new.key);
         let to_at = [&target[2..], &source, &[number(at)]].concat();
         let events = (head.base, at);
         self.copy_events(&mut lease, &source, &target, events).await?;

@@ -166,7 +166,8 @@ impl Connect for MySql {
 
     async fn open(uri: DatabaseUri, options: &DatabaseOptions) -> Result<Self> {
         let target = DatabaseAddress::new(uri, options)?;
-        let (prefix, connect) = (target.prefix.clone(), options.connect_timeout);
+        let prefix = target.prefix.clone();
+        let connect = options.connect_timeout;
         let (server, connections) = connector::open(target, options).await?;
         if options.migrate != Migrate::Off {
             schema::prepare(&connections, &prefix, options.migrate, connect).await?;
@@ -184,7 +185,8 @@ impl Connect for MySql {
 
     async fn migrate(uri: DatabaseUri, options: &DatabaseOptions, run: MigrationRun) -> Result<Vec<Migration>> {
         let target = DatabaseAddress::new(uri, options)?;
-        let (prefix, connect) = (target.prefix.clone(), options.connect_timeout);
+        let prefix = target.prefix.clone();
+        let connect = options.connect_timeout;
         let (_, connections) = connector::open(target, options).await?;
         let migrations = schema::migrate(&connections, &prefix, run, connect).await;
         connections.close().await;

@@ -52,7 +52,9 @@ impl ReportedPositions {
 #[async_trait]
 impl Listen for MySql {
     async fn listen(&self, notifier: &CommitNotifier) {
-        let (mut pause, mut woken, mut looked) = (SOON, Instant::now(), Instant::now());
+        let mut pause = SOON;
+        let mut woken = Instant::now();
+        let mut looked = Instant::now();
         let mut numbers = LastNumbers::new();
         while notifier.is_heard() {
             tokio::time::sleep(pause).await;
@@ -170,7 +172,9 @@ impl MySql {
         }
         let rows = self.read(&sql, values).await?;
         let place = || format!("the feed of {app:?}");
-        let (mut scopes, mut end, count) = (HashSet::new(), reported, rows.len());
+        let mut scopes = HashSet::new();
+        let mut end = reported;
+        let count = rows.len();
         for row in rows {
             let mut cells = RowCells::from(row);
             if let Ok(position) = rows::number(cells.integer(0, place)?, place) {
@@ -220,7 +224,8 @@ impl MySql {
         let rows = self.read(sql, vec![names.into(), self.now().into()]).await?;
         found.extend(sessions.iter().map(|key| (key.clone(), None)));
         for row in rows {
-            let (mut cells, place) = (RowCells::from(row), || "a session that is followed".to_owned());
+            let mut cells = RowCells::from(row);
+            let place = || "a session that is followed".to_owned();
             let key = stored_key(&cells.text(0, place)?, &cells.text(1, place)?, &cells.text(2, place)?)?;
             found.insert(key, Some((cells.integer(3, place)?, cells.integer(4, place)?)));
         }
@@ -229,7 +234,8 @@ impl MySql {
 }
 
 fn scope_of(app: &str, cells: &mut RowCells, place: impl Fn() -> String + Copy) -> Result<CommitScope> {
-    let (scope, user) = (cells.optional_text(1, place)?, cells.text(2, place)?);
+    let scope = cells.optional_text(1, place)?;
+    let user = cells.text(2, place)?;
     Ok(match cells.optional_text(3, place)? {
         // This is the removal of a user.
         Some(session) if session.is_empty() => CommitScope::all_of(&StateOwner::user(app, &user)?),

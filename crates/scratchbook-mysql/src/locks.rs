@@ -27,7 +27,8 @@ impl MySql {
         scopes: &[Scope],
         begun: TransactionStart,
     ) -> Attempt<Vec<ProcedureRow>> {
-        let (user, app) = (scopes.contains(&Scope::User), scopes.contains(&Scope::App));
+        let user = scopes.contains(&Scope::User);
+        let app = scopes.contains(&Scope::App);
         let mut values = vec![Value::from(lock.token), target.app.into(), target.user.into()];
         values.extend([target.session.map(SessionKey::session_id).into(), lock.event.into(), user.into(), app.into()]);
         for scope in SCOPES {
@@ -74,7 +75,9 @@ impl MySql {
         let wanted: Vec<_> =
             keys.iter().enumerate().map(|(n, key)| (n, key.scope.as_str(), key.name.as_str(), key.place)).collect();
         let wanted = batch::json(&wanted)?;
-        let (app, user, session) = (target.app, target.user, target.session.map(SessionKey::session_id));
+        let app = target.app;
+        let user = target.user;
+        let session = target.session.map(SessionKey::session_id);
         let sql = self.sql(&format!(
             "SELECT wanted.n, e.id, e.author, e.user_id, e.session_id, e.seq
              FROM {WANTED} STRAIGHT_JOIN `{{prefix}}events` AS e FORCE INDEX (PRIMARY)
@@ -97,9 +100,11 @@ impl MySql {
             user.into(),
         ];
         for row in lease.rows(&sql, values).await? {
-            let (mut cells, place) = (RowCells::from(row), || format!("who wrote a key of {app}/{user}"));
+            let mut cells = RowCells::from(row);
+            let place = || format!("who wrote a key of {app}/{user}");
             let n = usize::try_from(cells.integer(0, place)?).unwrap_or_default();
-            let (event, author) = (cells.text(1, place)?, cells.text(2, place)?);
+            let event = cells.text(1, place)?;
+            let author = cells.text(2, place)?;
             let mut writer = KeyWriter::new(author);
             if let (Some(user), Some(session)) = (cells.optional_text(3, place)?, cells.optional_text(4, place)?) {
                 writer = writer.with_event(user, session, rows::number(cells.integer(5, place)?, place)?, event);

@@ -97,7 +97,9 @@ pub(super) fn lacking(seen: SchemaState, prefix: &str) -> Result<Vec<Migration>>
         return Ok(all.last().zip(lost).map(|(newest, sql)| described(newest, sql)).into_iter().collect());
     }
     let described = all.into_iter().filter(|migration| migration.version() > seen.version).map(|migration| {
-        let (table, name, checksum) = (history(prefix), migration.name(), migration.checksum());
+        let table = history(prefix);
+        let name = migration.name();
+        let checksum = migration.checksum();
         let version = migration.version();
         // The history table comes first, because it identifies the tables as ours even if the rest is interrupted.
         let sql = format!(
@@ -161,8 +163,10 @@ impl AsyncQuery<Vec<refinery_core::Migration>> for Migrating<'_> {
         let place = || "the history of migrations".to_owned();
         let applied = rows.into_iter().map(|row| {
             let mut cells = RowCells::from(row);
-            let (version, name) = (cells.integer(0, place)?, cells.text(1, place)?);
-            let (time, checksum) = (cells.text(2, place)?, cells.text(3, place)?);
+            let version = cells.integer(0, place)?;
+            let name = cells.text(1, place)?;
+            let time = cells.text(2, place)?;
+            let checksum = cells.text(3, place)?;
             Ok(refinery_core::Migration::applied(
                 i32::try_from(version).unwrap_or(i32::MAX),
                 name,

@@ -51,7 +51,8 @@ impl Owners for MySql {
 fn owner(row: Row) -> Result<StateOwner> {
     let place = || "a row of the apps and users".to_owned();
     let mut cells = RowCells::from(row);
-    let (app, user) = (cells.text(0, place)?, cells.optional_text(1, place)?);
+    let app = cells.text(0, place)?;
+    let user = cells.optional_text(1, place)?;
     let owner = user.map_or_else(|| StateOwner::app(&app), |user| StateOwner::user(&app, &user));
     owner.map_err(|e| damaged(place()).with_source(e))
 }

@@ -98,7 +98,8 @@ impl History for MySql {
     }
 
     async fn blame(&self, key: &SessionKey) -> Attempt<Option<BTreeMap<String, KeyWriter>>> {
-        let (app, user) = (key.app_name(), key.user_id());
+        let app = key.app_name();
+        let user = key.user_id();
         let here = [app, user, key.session_id()].map(Value::from);
         // If the event was pruned or its session is gone, the log still has everything except the invocation id.
         let shared = |part: i64, table: &str, scope: &str, owner: &str| {
@@ -128,13 +129,15 @@ impl History for MySql {
             shared(2, "user_states", "user", "AND k.user_id = ?"),
             shared(3, "app_states", "app", ""),
         );
-        let (of_app, of_user) = (Value::from(app), Value::from(user));
+        let of_app = Value::from(app);
+        let of_user = Value::from(user);
         let of_users = [of_app.clone(), of_user.clone(), of_app.clone(), of_user];
         let of_apps = [of_app.clone(), "".into(), of_app];
         let values = [&here[..], &[self.now().into()], &here, &here, &of_users, &of_apps].concat();
         let rows = self.read(&sql, values).await?;
         let place = || format!("who wrote the state of {key}");
-        let (mut created, mut writers) = (None, BTreeMap::new());
+        let mut created = None;
+        let mut writers = BTreeMap::new();
         for row in rows {
             let mut cells = RowCells::from(row);
             let scope = match cells.integer(0, place)? {
@@ -177,14 +180,19 @@ impl MySql {
              UNION ALL SELECT 3, seq, user_position, app_position, NULL, timestamp FROM `{{prefix}}events`
              FORCE INDEX (PRIMARY) WHERE {of_session} AND seq = ?"
         ));
-        let (now, seq) = (Value::from(self.now()), number(seq));
+        let now = Value::from(self.now());
+        let seq = number(seq);
         let seq = [seq];
         let values = [&here[..], &[now], &here, &here, &seq, &here, &seq].concat();
         let place = || format!("the session {key}");
-        let (mut session, mut initial, mut checkpoint, mut event) = (None, None, None, None);
+        let mut session = None;
+        let mut initial = None;
+        let mut checkpoint = None;
+        let mut event = None;
         for row in lease.rows(&sql, values).await? {
             let mut cells = RowCells::from(row);
-            let (part, at) = (cells.integer(0, place)?, rows::number(cells.integer(1, place)?, place)?);
+            let part = cells.integer(0, place)?;
+            let at = rows::number(cells.integer(1, place)?, place)?;
             let positions = (cells.integer(2, place)?, cells.integer(3, place)?);
             match part {
                 SESSION => session = Some((at, positions, cells.text(4, place)?)),
@@ -220,7 +228,8 @@ impl MySql {
         head: PastHead,
         scopes: PastScopes,
     ) -> Attempt<Past> {
-        let (app, user) = (key.app_name(), key.user_id());
+        let app = key.app_name();
+        let user = key.user_id();
         let here = [app, user, key.session_id()].map(Value::from);
         // The session is read again, because it may have been replaced or pruned between the two statements.
         let mut sql = String::from(
@@ -237,12 +246,14 @@ impl MySql {
         let begin = head.folded.seq;
         let mut token = None;
         let mut past = Past::begin(head.token, head.folded);
-        let (mut later_of_user, mut later_of_app) = (Vec::new(), Vec::new());
+        let mut later_of_user = Vec::new();
+        let mut later_of_app = Vec::new();
         let place = || format!("the past of {key}");
         let is_event = |row: &Row| row.get(0) == Some(EVENT);
         let take = |row| {
             let mut cells = RowCells::from(row);
-            let (part, at) = (cells.integer(0, place)?, cells.integer(3, place)?);
+            let part = cells.integer(0, place)?;
+            let at = cells.integer(3, place)?;
             match part {
                 0 => token = cells.optional_text(2, place)?,
                 EVENT => past.take(key, at, &cells.text(2, || format!("the event {at} of {key}"))?)?,

@@ -251,7 +251,9 @@ fn sequence(numbers: &str) -> Option<HashMap<usize, i64>> {
 pub(super) fn answer(row: Row) -> Result<ProcedureRow> {
     let mut cells = RowCells::from(row);
     let place = || "an answer to a write".to_owned();
-    let (what, at, count) = (cells.text(0, place)?, cells.integer(1, place)?, cells.integer(2, place)?);
+    let what = cells.text(0, place)?;
+    let at = cells.integer(1, place)?;
+    let count = cells.integer(2, place)?;
     // Indexes count from 1.
     let at = usize::try_from(at).unwrap_or_default().wrapping_sub(1);
     Ok(match what.as_str() {

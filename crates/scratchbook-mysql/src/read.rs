@@ -100,7 +100,9 @@ async fn session(key: &SessionKey, rows: Vec<Row>) -> Result<Option<Session>> {
     let address = [key.app_name(), key.user_id(), key.session_id()];
     let whole = || format!("the session {key}");
     let [mut own, mut users, mut apps] = [const { None }; 3].map(|_: Option<()>| ScopeMap::new());
-    let (mut head, mut logs, mut events) = (None, LogPositions::default(), Vec::new());
+    let mut head = None;
+    let mut logs = LogPositions::default();
+    let mut events = Vec::new();
     for (count, row) in rows.into_iter().enumerate() {
         yield_between_rows(count).await;
         let mut cells = RowCells::from(row);
@@ -146,14 +148,16 @@ pub(super) struct SessionDescription {
 
 /// Reads [`TIMES_AND_TITLE`] and labels.
 pub(super) fn times_and_metadata(cells: &mut RowCells, of: impl Fn() -> String) -> Result<SessionDescription> {
-    let (name, labels) = (cells.text(1, &of)?, cells.optional_text(2, &of)?);
+    let name = cells.text(1, &of)?;
+    let labels = cells.optional_text(2, &of)?;
     let mut parts = name.splitn(4, ' ');
     let mut number = || {
         let text = parts.next().filter(|text| !text.is_empty());
         text.map(|text| text.parse().map_err(|_| rows::damaged(of()))).transpose()
     };
     let mut present = || number()?.ok_or_else(|| rows::damaged(of()));
-    let (made, bytes) = (present()?, rows::number(present()?, &of)?);
+    let made = present()?;
+    let bytes = rows::number(present()?, &of)?;
     let expires = number()?.map(seconds_of_micros);
     Ok(SessionDescription { made, bytes, expires, metadata: rows::metadata(parts.next(), labels.as_deref(), of)? })
 }

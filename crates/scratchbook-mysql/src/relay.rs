@@ -64,7 +64,10 @@ impl Relay {
                         continue;
                     }
                 };
-                let (host, name, tls, failed) = (host.clone(), name.clone(), tls.clone(), Arc::clone(&failed));
+                let host = host.clone();
+                let name = name.clone();
+                let tls = tls.clone();
+                let failed = Arc::clone(&failed);
                 tokio::spawn(async move {
                     let done = carry(&mut client, (&host, port), name, &tls).await;
                     // The driver only sees that the connection ends, which it does after this.

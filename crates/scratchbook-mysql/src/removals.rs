@@ -220,7 +220,9 @@ impl MySql {
 /// Reads a removal from a row of the feed.
 pub(super) fn removal(app: &str, cells: &mut RowCells) -> Result<Removal> {
     let place = || format!("a removal in the feed of {app}");
-    let (user, session, kind) = (cells.text(3, place)?, cells.text(4, place)?, cells.text(8, place)?);
+    let user = cells.text(3, place)?;
+    let session = cells.text(4, place)?;
+    let kind = cells.text(8, place)?;
     let (count, time) =
         (cells.integer(5, place)?, scratchbook_core::session::seconds_of_micros(cells.integer(7, place)?));
     rows::removal(app, [&user, &session, &kind], rows::number(count, place)?, time)

@@ -77,7 +77,8 @@ impl ResolvedWrites for MySql {
 impl MySql {
     /// Appends an event that may exceed a limit.
     pub(super) async fn append_counted(&self, new: &NewAppend) -> Attempt<AppendRow> {
-        let (prepared, options) = (new.event.prepared.clone(), AppendOptions::default());
+        let prepared = new.event.prepared.clone();
+        let options = AppendOptions::default();
         let new = Unresolved { key: new.key.clone(), prepared, options };
         let appended = self.append_in(&new, LimitCheck::Counted).await?;
         Ok(appended.ok_or_else(|| strange("no room where it was counted"))?.0)
@@ -235,7 +236,8 @@ impl MySql {
         token: &str,
     ) -> Attempt<Option<bool>> {
         if lock.room == LimitCheck::Counted {
-            let (mut growth, mut seen) = (growth(&lock.reads, answers), HashSet::new());
+            let mut growth = growth(&lock.reads, answers);
+            let mut seen = HashSet::new();
             // The session's own keys were counted when it was prepared.
             let shared = |change: &&TextChange| change.scope != Scope::Session;
             let mut fits = growth.add(&new.shared, &new.limits);

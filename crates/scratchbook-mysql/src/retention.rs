@@ -28,7 +28,8 @@ impl Retention for MySql {
              WHERE expire_time <= ? ORDER BY expire_time LIMIT ?";
         let rows = self.read(sql, vec![self.now().into(), sql_limit(limit)]).await?;
         let key = |row| {
-            let (mut cells, place) = (RowCells::from(row), || "a session that has expired".to_owned());
+            let mut cells = RowCells::from(row);
+            let place = || "a session that has expired".to_owned();
             stored_key(&cells.text(0, place)?, &cells.text(1, place)?, &cells.text(2, place)?)
         };
         Ok(rows.into_iter().map(key).collect::<Result<_>>()?)
@@ -165,7 +166,8 @@ impl MySql {
         lease.renew();
         let found = lease.rows(&find, values).await?;
         let change = |row| {
-            let (mut cells, place) = (RowCells::from(row), || "a change in a log".to_owned());
+            let mut cells = RowCells::from(row);
+            let place = || "a change in a log".to_owned();
             Ok((cells.integer(0, place)?, cells.text(1, place)?))
         };
         let found = found.into_iter().map(change).collect::<Result<Vec<_>>>()?;

@@ -8,7 +8,9 @@ pub(super) fn with_prefix(sql: &str, prefix: &str) -> String {
 
 /// Returns the statements of a file. A statement ends at a line that ends with the delimiter.
 pub(super) fn statements(file: &str) -> Vec<String> {
-    let (mut statements, mut delimiter, mut statement) = (Vec::new(), ";", String::new());
+    let mut statements = Vec::new();
+    let mut delimiter = ";";
+    let mut statement = String::new();
     for line in file.lines() {
         if let Some(new) = line.strip_prefix("DELIMITER ") {
             delimiter = new.trim();

@@ -144,7 +144,8 @@ impl MySql {
         let Some(mut cells) = self.lock_row(lease, key, "title, labels, expire_time").await? else {
             return Ok(false);
         };
-        let (title, labels) = (cells.optional_text(0, of)?, cells.optional_text(1, of)?);
+        let title = cells.optional_text(0, of)?;
+        let labels = cells.optional_text(1, of)?;
         let expires = cells.optional_integer(2, of)?;
         let metadata = metadata(title.as_deref(), labels.as_deref(), of);
         match metadata.and_then(|metadata| update.apply(&metadata, expires)) {
@@ -239,11 +240,14 @@ fn response(page: Vec<(ListPosition, Session)>, token: Option<String>) -> ListSe
 }
 
 fn place(app_name: &str, row: Row) -> Result<(ListPosition, ListedRow)> {
-    let (mut cells, unnamed) = (RowCells::from(row), || format!("a session of {app_name:?}"));
-    let (user_id, session_id) = (cells.text(3, unnamed)?, cells.text(4, unnamed)?);
+    let mut cells = RowCells::from(row);
+    let unnamed = || format!("a session of {app_name:?}");
+    let user_id = cells.text(3, unnamed)?;
+    let session_id = cells.text(4, unnamed)?;
     let of = || format!("the session {app_name}/{user_id}/{session_id}");
     let described = read::times_and_metadata(&mut cells, of)?;
-    let (seq, micros) = (number(cells.integer(5, of)?, of)?, cells.integer(6, of)?);
+    let seq = number(cells.integer(5, of)?, of)?;
+    let micros = cells.integer(6, of)?;
     Ok((ListPosition { micros, user_id, session_id }, ListedRow { seq, described }))
 }
 
@@ -262,7 +266,8 @@ fn sessions(app_name: &str, query: &ListQuery, rows: Vec<Row>) -> Result<Vec<(Li
             continue;
         }
         let mut cells = RowCells::from(row);
-        let (user, session) = (cells.text(3, unnamed)?, cells.text(4, unnamed)?);
+        let user = cells.text(3, unnamed)?;
+        let session = cells.text(4, unnamed)?;
         match part {
             Some(OWN) => {
                 let values = own.entry((user.clone(), session.clone())).or_default();

@@ -26,7 +26,8 @@ impl States for MySql {
             Some(user) => (Scope::User, vec![owner.app_name(), user]),
             None => (Scope::App, vec![owner.app_name()]),
         };
-        let (mut sql, mut values) = (String::new(), Vec::new());
+        let mut sql = String::new();
+        let mut values = Vec::new();
         add_state(&mut sql, &mut values, &address, scope, &StateQuery::All);
         let sql = sql.trim_start_matches(UNION);
         let rows = self.read_within(sql, values, RowRoom::WHOLE, |_| false).await?;

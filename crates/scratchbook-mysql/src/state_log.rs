@@ -79,9 +79,11 @@ fn change(owner: &StateOwner, scope: Scope, row: Row) -> Result<StateChange> {
 
 /// Reads a change from the columns [`COLUMNS`], which begin at column `first` of the row.
 pub(super) fn change_of(owner: &StateOwner, scope: Scope, cells: &mut RowCells, first: usize) -> Result<StateChange> {
-    let (app, user) = (owner.app_name(), owner.user_id().unwrap_or_default());
+    let app = owner.app_name();
+    let user = owner.user_id().unwrap_or_default();
     let log = || format!("the log of {app}/{user}");
-    let (position, name) = (rows::number(cells.integer(first, log)?, log)?, cells.text(first + 1, log)?);
+    let position = rows::number(cells.integer(first, log)?, log)?;
+    let name = cells.text(first + 1, log)?;
     let place = || format!("the log of {}key '{name}' of {app}/{user} at position {position}", scope.prefix());
     let value = cells.optional_text(first + 3, place)?.map(|text| rows::json(&text, place)).transpose()?;
     let origin = match (cells.optional_text(first + 4, place)?, cells.optional_text(first + 5, place)?) {

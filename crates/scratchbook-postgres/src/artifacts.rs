@@ -21,7 +21,8 @@ impl Artifacts for Postgres {
         let statements = &self.statements.artifact;
         let lock = lock_number(new.address.columns());
         let lease = self.connections.lease().await?;
-        let (expired, now) = (&self.statements.delete.lock_expired, self.now());
+        let expired = &self.statements.delete.lock_expired;
+        let now = self.now();
         // A concurrent save of the same name waits here and then sees the version before its own. Saves of two names
         // with the same lock number also wait for each other. This is rare and harmless.
         let steps = [
@@ -55,7 +56,9 @@ impl Artifacts for Postgres {
     }
 
     async fn list_artifacts(&self, key: &SessionKey) -> Attempt<Vec<String>> {
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let app = key.app_name();
+        let user = key.user_id();
+        let session = key.session_id();
         let rows = self.read(&self.statements.artifact.names, &[&app, &user, &session, &self.now()]).await?;
         let mut names = Vec::with_capacity(rows.len());
         for row in &rows {

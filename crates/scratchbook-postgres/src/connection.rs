@@ -188,7 +188,9 @@ impl Connections {
             pg_catalog.current_setting('server_version'), pg_catalog.current_setting('server_encoding'), \
             pg_catalog.version()";
         let row = lease.ask(sql, &[]).await?;
-        let (number, version, encoding): (i32, String, String) = (row.get(0), row.get(1), row.get(2));
+        let number: i32 = row.get(0);
+        let version: String = row.get(1);
+        let encoding: String = row.get(2);
         let product: String = row.get(3);
         let refused = |what: String| {
             let error = Error::new(ErrorKind::FailedPrecondition, format!("{}: {what}", self.place));

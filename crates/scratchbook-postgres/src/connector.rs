@@ -150,7 +150,9 @@ impl Connect for Connector {
 /// Returns a configuration for each host. Returns an empty list if the numbers of names, addresses and ports do not
 /// match, because the driver reports this better.
 fn hosts(config: &Config) -> Vec<Config> {
-    let (names, addresses, ports) = (config.get_hosts(), config.get_hostaddrs(), config.get_ports());
+    let names = config.get_hosts();
+    let addresses = config.get_hostaddrs();
+    let ports = config.get_ports();
     let count = names.len().max(addresses.len());
     let fits = |length: usize| length == 0 || length == count;
     if !fits(names.len()) || !fits(addresses.len()) || !(fits(ports.len()) || ports.len() == 1) {

@@ -120,7 +120,20 @@ impl<'a> SessionColumns<'a> {
         let Self { apps, users, ids, tokens, created, expires, titles, .. } = self;
         let Self { labels, key_counts, bytes, states, state_bytes, ords, names, values, .. } = self;
         [
-            apps, users, ids, tokens, created, expires, titles, labels, key_counts, bytes, states, ords, names, values,
+            apps,
+            users,
+            ids,
+            tokens,
+            created,
+            expires,
+            titles,
+            labels,
+            key_counts,
+            bytes,
+            states,
+            ords,
+            names,
+            values,
             state_bytes,
         ]
     }

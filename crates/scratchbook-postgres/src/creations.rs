@@ -4,13 +4,13 @@ use std::collections::HashSet;
 
 use async_trait::async_trait;
 
+use super::Postgres;
 use super::changes::ChangeColumns;
 use super::events::EventColumns;
 use super::growth::StateLimit;
 use super::lease::{BoundStatement, Lease};
 use super::locks::{KeyOwner, lock_number, param};
 use super::read::column;
-use super::Postgres;
 use scratchbook_core::error::{Error, ErrorKind};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};

@@ -6,11 +6,11 @@ use async_trait::async_trait;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
+use super::Postgres;
 use super::changes::{Added, ChangeColumns};
 use super::growth::StateLimit;
 use super::lease::Lease;
 use super::read::column;
-use super::Postgres;
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::text::NewEvent;
@@ -34,7 +34,9 @@ impl Appends for Postgres {
     }
 
     async fn has_event(&self, key: &SessionKey, id: &str) -> Attempt<bool> {
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let app = key.app_name();
+        let user = key.user_id();
+        let session = key.session_id();
         Ok(!self.read(&self.statements.resolve.known, &[&app, &user, &session, &id]).await?.is_empty())
     }
 }

@@ -84,12 +84,14 @@ impl Postgres {
         limit: usize,
         room: RowRoom,
     ) -> Attempt<WindowPart> {
-        let (app, user) = (owner.app_name(), owner.user_id());
+        let app = owner.app_name();
+        let user = owner.user_id();
         let from = match window.place.taken {
             usize::MAX => window.place.position.saturating_add(1),
             _ => window.place.position,
         };
-        let (from, rows) = (i64::try_from(from).unwrap_or(i64::MAX), sql_limit(limit + AT_ONE_PLACE + 1));
+        let from = i64::try_from(from).unwrap_or(i64::MAX);
+        let rows = sql_limit(limit + AT_ONE_PLACE + 1);
         // The first position is unknown only if the window has not been started.
         let is_new = window.to.is_none() && window.from != NOTHING;
         let feed = &self.statements.feed;
@@ -147,7 +149,9 @@ impl Window {
     fn page(&self, feed: &Feed, part: &WindowPart, limit: usize) -> FeedPage {
         let within = |place: FeedPlace| feed.cursor(&format!("{}/{}/{place}", self.from, part.to));
         let at_end = || feed.cursor(&part.to);
-        let (mut place, mut entries, mut left) = (FeedPlace { taken: 0, ..self.place }, Vec::new(), part.commits.len());
+        let mut place = FeedPlace { taken: 0, ..self.place };
+        let mut entries = Vec::new();
+        let mut left = part.commits.len();
         for (position, commit) in &part.commits {
             if entries.len() == limit {
                 break;

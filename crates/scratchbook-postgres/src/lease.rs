@@ -76,7 +76,8 @@ impl<'a> Lease<'a> {
 impl Lease<'_> {
     /// Runs a statement, which is prepared once per connection.
     pub(super) async fn query(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Attempt<Vec<Row>> {
-        let (client, deadline) = (self.client()?, self.deadline());
+        let client = self.client()?;
+        let deadline = self.deadline();
         let prepared = self.within(deadline, client.prepare_typed_cached(&statement.sql, statement.types)).await;
         self.within(deadline, all_rows(client, &prepared.map_err(not_done)?, params)).await
     }
@@ -109,13 +110,15 @@ impl Lease<'_> {
         is_of_item: impl Fn(&Row) -> bool,
         mut each: impl FnMut(Row) -> Result<()>,
     ) -> Attempt<()> {
-        let (client, deadline) = (self.client()?, self.deadline());
+        let client = self.client()?;
+        let deadline = self.deadline();
         let prepared = self.within(deadline, client.prepare_typed_cached(&statement.sql, statement.types)).await;
         let prepared = prepared.map_err(not_done)?;
         let work = async {
             let params = params.iter().map(|param| Unshown(*param));
             let mut stream = pin!(client.query_raw(&prepared, params).await?);
-            let (mut taken, mut count) = (0, RowCount::new(room));
+            let mut taken = 0;
+            let mut count = RowCount::new(room);
             while let Some(row) = stream.try_next().await? {
                 yield_between_rows(taken).await;
                 taken += 1;
@@ -134,7 +137,8 @@ impl Lease<'_> {
     /// Runs statements one after the other in one round trip. Returns the first failure, because the later ones only
     /// say that the transaction has already failed.
     pub(super) async fn all(&self, steps: &[BoundStatement<'_>]) -> Attempt<Vec<Vec<Row>>> {
-        let (client, deadline) = (self.client()?, self.deadline());
+        let client = self.client()?;
+        let deadline = self.deadline();
         // All statements are prepared before the first one runs. Otherwise a statement that is not prepared yet would
         // be sent after the later ones.
         let prepared = try_join_all(steps.iter().map(|step| self.prepared(step.statement))).await?;
@@ -207,7 +211,8 @@ impl Lease<'_> {
 
     /// Runs a statement without caching its plan.
     pub(super) async fn rows(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Attempt<Vec<Row>> {
-        let (client, deadline) = (self.client()?, self.deadline());
+        let client = self.client()?;
+        let deadline = self.deadline();
         let prepared = self.within(deadline, client.prepare(sql)).await;
         self.within(deadline, all_rows(client, &prepared.map_err(not_done)?, params)).await
     }

@@ -127,8 +127,11 @@ impl Postgres {
         let statements = &self.statements.listen;
         let answer = Duration::from_secs(30);
         timeout(answer, client.batch_execute(&statements.listen)).await??;
-        let (mut seen, mut said, mut looked) = (String::new(), None, Instant::now());
-        let (mut is_known, mut comes_through) = (false, false);
+        let mut seen = String::new();
+        let mut said = None;
+        let mut looked = Instant::now();
+        let mut is_known = false;
+        let mut comes_through = false;
         // This covers commits from before we listened.
         notifier.notify();
         // This finds out whether notices arrive. A read-only server sends none.

@@ -106,7 +106,8 @@ impl<'a> KeyOwner<'a> {
         store: &'s Postgres,
         scopes: impl Iterator<Item = Scope>,
     ) -> Vec<BoundStatement<'s>> {
-        let (mut of_user, mut of_app) = (None, None);
+        let mut of_user = None;
+        let mut of_app = None;
         for scope in scopes {
             match scope {
                 Scope::User => {

@@ -12,7 +12,8 @@ use scratchbook_database::{Attempt, Owners};
 #[async_trait]
 impl Owners for Postgres {
     async fn owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>> {
-        let (statements, limit) = (&self.statements.owners, sql_limit(limit));
+        let statements = &self.statements.owners;
+        let limit = sql_limit(limit);
         let statement = match after {
             None => &statements.all,
             Some(StateOwner::App { .. }) => &statements.after_app,
@@ -23,7 +24,8 @@ impl Owners for Postgres {
         let rows = self.read(statement, &[&app, &user, &limit]).await?;
         let owner = |row| {
             let place = || "a row of the apps and users".to_owned();
-            let (app, user): (&str, Option<&str>) = (column(row, 0, place)?, column(row, 1, place)?);
+            let app: &str = column(row, 0, place)?;
+            let user: Option<&str> = column(row, 1, place)?;
             let owner = user.map_or_else(|| StateOwner::app(app), |user| StateOwner::user(app, user));
             owner.map_err(|e| damaged(place()).with_source(e))
         };

@@ -21,14 +21,17 @@ pub(crate) use scratchbook_database::{Attempt, Checkpoint, History, Past, PastSc
 #[async_trait]
 impl History for Postgres {
     async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>> {
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let app = key.app_name();
+        let user = key.user_id();
+        let session = key.session_id();
         let rows = self.read(&self.statements.past.initial, &[&app, &user, &session, &self.now()]).await?;
         let place = || format!("the initial state of {key}");
         let Some(row) = rows.first() else {
             return Ok(None);
         };
         // An empty initial state has no row.
-        let (seq, text): (Option<i64>, Option<&str>) = (column(row, 0, place)?, column(row, 1, place)?);
+        let seq: Option<i64> = column(row, 0, place)?;
+        let text: Option<&str> = column(row, 1, place)?;
         let state = text.map_or_else(|| Ok(Map::new()), |text| rows::json(text, place))?;
         Ok(Some(InitialState::new(rows::number(seq.unwrap_or_default(), place)?, state)))
     }
@@ -39,7 +42,9 @@ impl History for Postgres {
 
     async fn position_at(&self, key: &SessionKey, seq: u64, _: Scope) -> Attempt<u64> {
         let at = i64::try_from(seq).unwrap_or(i64::MAX);
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let app = key.app_name();
+        let user = key.user_id();
+        let session = key.session_id();
         let rows = self.read(&self.statements.past.position, &[&app, &user, &session, &at, &self.now()]).await?;
         let place = || format!("the event {seq} of {key}");
         let row = rows.first().ok_or_else(|| no_session(key))?;
@@ -54,7 +59,9 @@ impl History for Postgres {
     }
 
     async fn keep_checkpoint(&self, key: &SessionKey, checkpoint: &Checkpoint) -> Attempt<()> {
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let app = key.app_name();
+        let user = key.user_id();
+        let session = key.session_id();
         let Checkpoint { incarnation, seq, text } = checkpoint;
         let seq = i64::try_from(*seq).unwrap_or(i64::MAX);
         let lease = self.connections.lease().await?;
@@ -63,7 +70,9 @@ impl History for Postgres {
     }
 
     async fn blame(&self, key: &SessionKey) -> Attempt<Option<BTreeMap<String, KeyWriter>>> {
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let app = key.app_name();
+        let user = key.user_id();
+        let session = key.session_id();
         let rows = self.read(&self.statements.past.blame, &[&app, &user, &session, &self.now()]).await?;
         let mut found = false;
         let mut blame = BTreeMap::new();
@@ -86,9 +95,13 @@ impl Postgres {
         seq: u64,
         scopes: PastScopes,
     ) -> Attempt<Past> {
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-        let (at, now) = (i64::try_from(seq).unwrap_or(i64::MAX), self.now());
-        let (shared, unlimited) = (scopes == PastScopes::All, i64::MAX);
+        let app = key.app_name();
+        let user = key.user_id();
+        let session = key.session_id();
+        let at = i64::try_from(seq).unwrap_or(i64::MAX);
+        let now = self.now();
+        let shared = scopes == PastScopes::All;
+        let unlimited = i64::MAX;
         let params: [&(dyn ToSql + Sync); 7] = [&app, &user, &session, &at, &now, &shared, &unlimited];
         let is_event = |row: &Row| row.try_get(0).is_ok_and(|kind: &str| kind == "event");
         let mut rows = PastRows::new(key);
@@ -119,7 +132,8 @@ impl<'a> PastRows<'a> {
 
     fn take(&mut self, row: &Row) -> Result<()> {
         let key = self.key;
-        let (app, user) = (key.app_name(), key.user_id());
+        let app = key.app_name();
+        let user = key.user_id();
         let of = || format!("a row of the past of {key}");
         let kind: &str = column(row, 0, of)?;
         let (values, scope, owner): (&mut ScopeMap, _, &[&str]) = match kind {

@@ -41,7 +41,9 @@ impl Postgres {
         state: &StateQuery,
         room: RowRoom,
     ) -> Attempt<Option<Session>> {
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let app = key.app_name();
+        let user = key.user_id();
+        let session = key.session_id();
         let names = |scope| state.names(scope).map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
         let [of_session, of_user, of_app] = [Scope::Session, Scope::User, Scope::App].map(names);
         let keys = if of_session.is_some() { KeySelection::Some } else { KeySelection::All };
@@ -124,7 +126,9 @@ impl<'a> SessionRows<'a> {
 
     fn take(&mut self, row: &Row) -> Result<()> {
         let key = self.key;
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let app = key.app_name();
+        let user = key.user_id();
+        let session = key.session_id();
         let damaged_row = || format!("a row of the session {key}");
         let kind: &str = column(row, 0, damaged_row)?;
         let (values, scope, owner) = match kind {

@@ -13,7 +13,9 @@ pub(crate) use scratchbook_database::{Attempt, Removals};
 #[async_trait]
 impl Removals for Postgres {
     async fn delete_session(&self, key: &SessionKey) -> Attempt<()> {
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let app = key.app_name();
+        let user = key.user_id();
+        let session = key.session_id();
         let statements = &self.statements.delete;
         let lease = self.connections.lease().await?;
         // The session is locked first. Later statements remove it, so that they see an append that the lock has waited
@@ -86,14 +88,17 @@ impl Postgres {
         kind: RemovalKind,
         count: i64,
     ) -> Attempt<()> {
-        let ([app, user, session], kind) = (address, kind.as_str());
+        let [app, user, session] = address;
+        let kind = kind.as_str();
         let values: [&(dyn ToSql + Sync); 6] = [&app, &user, &session, &kind, &count, &self.now()];
         lease.query(&self.statements.delete.record, &values).await.map(drop)
     }
 
     /// Removes a session in a transaction if it has expired. Returns `false` if it has not.
     pub(super) async fn remove_expired_on(&self, lease: &Lease<'_>, key: &SessionKey) -> Attempt<bool> {
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let app = key.app_name();
+        let user = key.user_id();
+        let session = key.session_id();
         let lock = &self.statements.delete.lock_expired;
         let locked = lease.query(lock, &[&app, &user, &session, &self.now()]).await?;
         let Some(row) = locked.first() else {

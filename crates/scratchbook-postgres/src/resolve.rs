@@ -7,6 +7,7 @@
 use async_trait::async_trait;
 use tokio_postgres::Row;
 
+use super::Postgres;
 use super::events::AppendEnd;
 use super::growth::StateLimit;
 use super::lease::{BoundStatement, Lease};
@@ -14,7 +15,6 @@ use super::locks::{KeyOwner, KeysToRead, param};
 use super::read::column;
 use super::sessions::updated;
 use super::state::StateWrite;
-use super::Postgres;
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::event::Event;
 use scratchbook_core::plan::commit::{PreparedSession, PreparedState};
@@ -50,7 +50,8 @@ impl ResolvedWrites for Postgres {
 impl Postgres {
     async fn append_resolved_by(&self, new: &Unresolved, limit: StateLimit) -> Attempt<(AppendRow, Event)> {
         let Unresolved { key, prepared, options } = new;
-        let (owner, event) = (KeyOwner::of_session(key), &prepared.event);
+        let owner = KeyOwner::of_session(key);
+        let event = &prepared.event;
         let reads = prepared.reads(options).map(|change| (change.scope, change.name.as_str()));
         let wanted = KeysToRead::new(reads, prepared.reads_scopes(options));
         let statements = &self.statements.resolve;
@@ -153,7 +154,8 @@ impl Postgres {
         time: f64,
         limit: StateLimit,
     ) -> Attempt<Option<u64>> {
-        let (owner, statements) = (KeyOwner::of_state(of), &self.statements.resolve);
+        let owner = KeyOwner::of_state(of);
+        let statements = &self.statements.resolve;
         let reads = new.reads().map(|change| (change.scope, change.name.as_str()));
         let wanted = KeysToRead::new(reads, new.reads_scopes());
         let mut steps = owner.locks(self, [of.scope()].into_iter());

@@ -32,9 +32,12 @@ impl Retention for Postgres {
     }
 
     async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Attempt<u64> {
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let app = key.app_name();
+        let user = key.user_id();
+        let session = key.session_id();
         let statements = &self.statements.retention;
-        let (now, of) = (self.now(), || format!("the session {key}"));
+        let now = self.now();
+        let of = || format!("the session {key}");
         let steps = [
             BoundStatement::new(&statements.lock, [param(&app), &user, &session, &now]),
             BoundStatement::new(&statements.base, [param(&app), &user, &session]),
@@ -70,7 +73,8 @@ impl Retention for Postgres {
         if limit == 0 {
             return Ok(0);
         }
-        let (app, before) = (owner.app_name(), i64::try_from(before).unwrap_or(i64::MAX));
+        let app = owner.app_name();
+        let before = i64::try_from(before).unwrap_or(i64::MAX);
         let statements = &self.statements.retention;
         let lease = self.connections.lease().await?;
         let (scope, user) = owner.user_id().map_or(("app", ""), |user| ("user", user));

@@ -245,8 +245,11 @@ impl TablesSchema {
 
     /// Returns the statements of a migration, with the row that records it, for a transaction.
     fn steps(&self, migration: &refinery_core::Migration) -> String {
-        let (schema, version, name) = (self.quoted(), migration.version(), migration.name());
-        let (sql, checksum) = (migration.sql().unwrap_or_default().trim_end(), migration.checksum());
+        let schema = self.quoted();
+        let version = migration.version();
+        let name = migration.name();
+        let sql = migration.sql().unwrap_or_default().trim_end();
+        let checksum = migration.checksum();
         format!(
             "SET LOCAL search_path TO {schema};\n\
              CREATE TABLE IF NOT EXISTS {MIGRATIONS_TABLE} (\n    \

@@ -23,7 +23,9 @@ pub(crate) use scratchbook_database::{Attempt, RowRoom, Sessions};
 #[async_trait]
 impl Sessions for Postgres {
     async fn list_sessions(&self, app: &str, query: &ListQuery, room: RowRoom) -> Attempt<ListSessionsResponse> {
-        let (after, limit, now) = (query.start(), sql_limit(query.scan_limit()), self.now());
+        let after = query.start();
+        let limit = sql_limit(query.scan_limit());
+        let now = self.now();
         let ListPosition { micros, user_id, session_id } = &after;
         let statements = self.statements.list.of(query.user_id.as_deref(), query.order);
         let picks = !query.filter.is_empty();
@@ -61,7 +63,8 @@ impl Sessions for Postgres {
     }
 
     async fn update_session(&self, key: &SessionKey, update: &PreparedUpdate) -> Attempt<bool> {
-        let (owner, now) = (KeyOwner::of_session(key), self.now());
+        let owner = KeyOwner::of_session(key);
+        let now = self.now();
         let lease = self.connections.lease().await?;
         let lock = owner.fields(self, &now);
         let locked = lease.begin_with(&[lock]).await?.pop().unwrap_or_default();
@@ -81,7 +84,9 @@ impl Postgres {
         key: &SessionKey,
         (TextMetadata { title, labels }, expires): &(TextMetadata, Option<i64>),
     ) -> Attempt<()> {
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let app = key.app_name();
+        let user = key.user_id();
+        let session = key.session_id();
         let fields: [&(dyn ToSql + Sync); 6] = [&app, &user, &session, title, labels, expires];
         lease.last(&self.statements.list.update, &fields).await.map(drop)
     }
@@ -102,9 +107,11 @@ fn response(page: Vec<(ListPosition, Session)>, token: Option<String>) -> ListSe
 fn scanned(app: &str, rows: &[Row]) -> Result<Vec<(ListPosition, SessionMetadata)>> {
     let place = |row: &Row| {
         let of_app = || format!("a row of the sessions of {app}");
-        let (user_id, session_id): (String, String) = (column(row, 1, of_app)?, column(row, 2, of_app)?);
+        let user_id: String = column(row, 1, of_app)?;
+        let session_id: String = column(row, 2, of_app)?;
         let of = || format!("the session {app}/{user_id}/{session_id}");
-        let (micros, metadata) = (column(row, 0, of)?, metadata(row, [5, 6], of)?);
+        let micros = column(row, 0, of)?;
+        let metadata = metadata(row, [5, 6], of)?;
         Ok((ListPosition { micros, user_id, session_id }, metadata))
     };
     rows.iter().map(place).collect()
@@ -127,14 +134,17 @@ pub(super) fn sessions(app: &str, rows: &[Row]) -> Result<Vec<(ListPosition, Ses
     for row in rows {
         let damaged_row = || format!("a row of the sessions of {app}");
         let kind: &str = column(row, 0, damaged_row)?;
-        let (user, session): (&str, &str) = (column(row, 1, damaged_row)?, column(row, 2, damaged_row)?);
+        let user: &str = column(row, 1, damaged_row)?;
+        let session: &str = column(row, 2, damaged_row)?;
         let (values, scope, owner) = match kind {
             "place" => {
                 let described = || format!("the session {app}/{user}/{session}");
                 let seq = rows::number(column(row, 4, described)?, described)?;
-                let (user_id, session_id) = (user.to_owned(), session.to_owned());
+                let user_id = user.to_owned();
+                let session_id = session.to_owned();
                 let micros = column(row, 3, described)?;
-                let (metadata, expires) = (metadata(row, [5, 6], described)?, column(row, 7, described)?);
+                let metadata = metadata(row, [5, 6], described)?;
+                let expires = column(row, 7, described)?;
                 let made = column(row, 8, described)?;
                 places.push((ListPosition { micros, user_id, session_id }, (seq, made, metadata, expires)));
                 continue;
@@ -162,7 +172,8 @@ pub(super) fn sessions(app: &str, rows: &[Row]) -> Result<Vec<(ListPosition, Ses
     }
     let session =
         |(place, (seq, made, metadata, expires)): (ListPosition, (u64, i64, SessionMetadata, Option<i64>))| {
-            let (user_id, session_id) = (place.user_id.as_str(), place.session_id.as_str());
+            let user_id = place.user_id.as_str();
+            let session_id = place.session_id.as_str();
             let own = own.get_mut(user_id).and_then(|of_user| of_user.remove(session_id));
             let of_user = of_users.get(user_id).cloned().unwrap_or_default();
             let state = StateMap::new(own.unwrap_or_default(), of_user, of_app.clone());

@@ -5,12 +5,12 @@ use serde_json::{Map, Value};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
+use super::Postgres;
 use super::changes::{ChangeColumns, owner};
 use super::growth::StateLimit;
 use super::lease::{BoundStatement, Lease};
 use super::locks::KeyOwner;
 use super::read::{column, sql_limit};
-use super::Postgres;
 use scratchbook_core::error::{Error, Result};
 use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::sql::rows;
@@ -68,12 +68,15 @@ impl States for Postgres {
 
     async fn list_state(&self, of: &StateOwner, config: &ListStateConfig, room: RowRoom) -> Attempt<StatePage> {
         let [app, user, _] = owner(of);
-        let (prefix, after) = (config.prefix.as_str(), config.after.as_deref());
+        let prefix = config.prefix.as_str();
+        let after = config.after.as_deref();
         // Names with U+0000 are refused when they are written, so no name lies between this bound and the requested
         // one.
         let from = after.map_or(prefix, |after| after.max(prefix)).split('\0').next().unwrap_or_default();
-        let (upper, limit) = (prefix_end(prefix).unwrap_or_else(after_all_keys), sql_limit(config.page_size + 1));
-        let (of_user, of_app) = (&self.statements.user_page, &self.statements.app_page);
+        let upper = prefix_end(prefix).unwrap_or_else(after_all_keys);
+        let limit = sql_limit(config.page_size + 1);
+        let of_user = &self.statements.user_page;
+        let of_app = &self.statements.app_page;
         let rows = match of {
             StateOwner::User { .. } => {
                 let params: [&(dyn ToSql + Sync); 6] = [&app, &user, &from, &upper, &after, &limit];
@@ -127,7 +130,8 @@ impl Postgres {
 
 /// Reads keys and their values.
 fn values(of: &StateOwner, rows: &[Row]) -> Result<Map<String, Value>> {
-    let ([app, user, _], scope) = (owner(of), of.scope());
+    let [app, user, _] = owner(of);
+    let scope = of.scope();
     let value = |row| {
         let name: String = column(row, 0, || format!("a key of {app}/{user}"))?;
         let place = || format!("the value of key '{}' of {app}/{user}", scope.key(&name));

@@ -26,8 +26,10 @@ impl StateLogs for Postgres {
         if limit == 0 {
             return Ok(Vec::new());
         }
-        let ([app, user, _], scope) = (owner(of), of.scope());
-        let (after, limit) = (i64::try_from(after).unwrap_or(i64::MAX), sql_limit(limit));
+        let [app, user, _] = owner(of);
+        let scope = of.scope();
+        let after = i64::try_from(after).unwrap_or(i64::MAX);
+        let limit = sql_limit(limit);
         let params: [&(dyn ToSql + Sync); 5] = [&app, &scope.as_str(), &user, &after, &limit];
         let rows = self.read_within(&self.statements.state_changes, &params, room, |_| true).await?;
         Ok(rows.iter().map(|row| change(row, app, user, scope)).collect::<Result<_>>()?)
@@ -41,8 +43,10 @@ impl StateLogs for Postgres {
         limit: usize,
         room: RowRoom,
     ) -> Attempt<Vec<StateChange>> {
-        let ([app, user, _], scope) = (owner(of), of.scope());
-        let (before, limit) = (i64::try_from(before).unwrap_or(i64::MAX), sql_limit(limit));
+        let [app, user, _] = owner(of);
+        let scope = of.scope();
+        let before = i64::try_from(before).unwrap_or(i64::MAX);
+        let limit = sql_limit(limit);
         if name.contains('\0') {
             return Ok(Vec::new());
         }
@@ -54,10 +58,12 @@ impl StateLogs for Postgres {
 
 pub(super) fn change(row: &Row, app: &str, user: &str, scope: Scope) -> Result<StateChange> {
     let of_log = || format!("the log of {app}/{user}");
-    let (position, name): (i64, String) = (column(row, 0, of_log)?, column(row, 1, of_log)?);
+    let position: i64 = column(row, 0, of_log)?;
+    let name: String = column(row, 1, of_log)?;
     let place = || format!("the log of {}key '{name}' of {app}/{user} at position {position}", scope.prefix());
     let value: Option<&str> = column(row, 3, place)?;
-    let (session_user, session): (Option<&str>, Option<&str>) = (column(row, 4, place)?, column(row, 5, place)?);
+    let session_user: Option<&str> = column(row, 4, place)?;
+    let session: Option<&str> = column(row, 5, place)?;
     let origin = match session_user.zip(session) {
         Some((user, session)) => Some((stored_key(app, user, session)?, rows::number(column(row, 6, place)?, place)?)),
         None => None,

@@ -15,7 +15,8 @@ use scratchbook_database::{Attempt, Usages};
 #[async_trait]
 impl Usages for Postgres {
     async fn usage(&self, owner: &StateOwner) -> Attempt<Usage> {
-        let (app, statements) = (owner.app_name(), &self.statements.usage);
+        let app = owner.app_name();
+        let statements = &self.statements.usage;
         let rows = match owner.user_id() {
             Some(user) => self.read(&statements.of_user, &[&app, &user]).await?,
             None => self.read(&statements.of_app, &[&app]).await?,
@@ -24,7 +25,9 @@ impl Usages for Postgres {
     }
 
     async fn fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Attempt<Usage> {
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let app = key.app_name();
+        let user = key.user_id();
+        let session = key.session_id();
         let at = at.and_then(|at| i64::try_from(at).ok()).unwrap_or(i64::MAX);
         let rows = self.read(&self.statements.usage.of_fork, &[&app, &user, &session, &at]).await?;
         Ok(usage(&rows)?)
