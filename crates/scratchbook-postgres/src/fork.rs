@@ -32,19 +32,6 @@ impl Forks for Postgres {
         let locked = answers.pop().unwrap_or_default();
         let of = || format!("the session {key}");
         let row = locked.first().ok_or_else(|| no_session(key))?;
-        if let Some(holder) = holder.first() {
-            let of_fork = || format!("the session {fork}");
-            let is_expired: Option<bool> = column(holder, 2, of_fork)?;
-            if is_expired != Some(true) {
-                // The id is taken, perhaps by an earlier attempt of this call.
-                if column::<&str>(holder, 0, of_fork)? != token {
-                    return Ok(None);
-                }
-                return self.read_fork(&lease, fork).await;
-            }
-            let last = column(holder, 1, of_fork)?;
-            self.remove_locked(&lease, [app, user, id], RemovalKind::Expired, last).await?;
-        }
         let last = rows::number(column(row, 0, of)?, of)?;
         let position: i64 = column(row, 1, of)?;
         let title: Option<&str> = column(row, 2, of)?;
@@ -62,6 +49,19 @@ impl Forks for Postgres {
         let updated = time.map_or(*created, micros_of_seconds);
         let keys = folded.as_ref().map(|folded| folded.names.len() as i64);
         let state_bytes = folded.as_ref().map(FoldColumns::bytes);
+        if let Some(holder) = holder.first() {
+            let of_fork = || format!("the session {fork}");
+            let is_expired: Option<bool> = column(holder, 2, of_fork)?;
+            if is_expired != Some(true) {
+                // The id is taken, perhaps by an earlier attempt of this call.
+                if column::<&str>(holder, 0, of_fork)? != token {
+                    return Ok(None);
+                }
+                return self.read_fork(&lease, fork).await;
+            }
+            let last_of_holder = column(holder, 1, of_fork)?;
+            self.remove_locked(&lease, [app, user, id], RemovalKind::Expired, last_of_holder).await?;
+        }
         lease.query(&self.statements.delete.lock_user, &[&app, &user]).await?;
         let mut row = vec![param(&app), &user, &source, &seq, &id, &keys, created, &updated];
         row.extend([param(&title), &labels, &token, &position, &state_bytes]);

@@ -11,7 +11,7 @@ use super::lease::Lease;
 use super::statements::KeySelection;
 use scratchbook_core::error::Result;
 use scratchbook_core::event::Event;
-use scratchbook_core::plan::query::{EventQuery, StateQuery, since_bounds};
+use scratchbook_core::plan::query::{EventQuery, StateQuery};
 use scratchbook_core::plan::sql::rows;
 use scratchbook_core::plan::sql::rows::{damaged, described};
 use scratchbook_core::session::{LogPositions, Session, SessionKey, SessionMetadata, seconds_of_micros};
@@ -48,11 +48,11 @@ impl Postgres {
         let [of_session, of_user, of_app] = [Scope::Session, Scope::User, Scope::App].map(names);
         let keys = if of_session.is_some() { KeySelection::Some } else { KeySelection::All };
         let [own, of_user, of_app] = [of_session, of_user, of_app].map(Option::unwrap_or_default);
-        let Bounds { number, limit, seconds, many, far } = Bounds::new(events);
+        let Bounds { number, limit, seconds } = Bounds::new(events);
         let statement = self.statements.session(events, keys);
         let now = self.now();
-        let params: [&(dyn ToSql + Sync); 12] =
-            [&app, &user, &session, &number, &limit, &seconds, &many, &far, &own, &of_user, &of_app, &now];
+        let params: [&(dyn ToSql + Sync); 10] =
+            [&app, &user, &session, &number, &limit, &seconds, &own, &of_user, &of_app, &now];
         let is_event = |row: &Row| row.try_get(0).is_ok_and(|kind: &str| kind == "event");
         let mut rows = SessionRows::new(key);
         lease.for_each_within(statement, &params, room, is_event, |row| rows.take(&row)).await?;
@@ -66,8 +66,6 @@ struct Bounds {
     number: i64,
     limit: i64,
     seconds: f64,
-    many: i64,
-    far: i64,
 }
 
 impl Bounds {
@@ -80,11 +78,7 @@ impl Bounds {
                 Self { number: i64::try_from(seq).unwrap_or(i64::MAX), limit: sql_limit(limit), ..all }
             }
             EventQuery::Since(seconds, None) => Self { seconds, ..all },
-            EventQuery::Since(seconds, Some(count)) => {
-                // If all events are wanted, there are never too many.
-                let (many, far) = since_bounds(count).unwrap_or((usize::MAX, 0));
-                Self { seconds, limit: sql_limit(count), many: sql_limit(many), far: sql_limit(far), number: 0 }
-            }
+            EventQuery::Since(seconds, Some(count)) => Self { seconds, limit: sql_limit(count), ..all },
         }
     }
 }

@@ -41,6 +41,7 @@ CREATE TABLE sessions (
     seq bigint NOT NULL CHECK (seq >= 0), -- the number of the last event, 0 where there is none
     create_time bigint NOT NULL,          -- microseconds since 1970
     update_time bigint NOT NULL,          -- microseconds since 1970: the last event's timestamp
+    latest double precision NOT NULL DEFAULT 0, -- the greatest timestamp of its events
     keys bigint NOT NULL DEFAULT 0,       -- how many of its keys have a value
     state_bytes bigint NOT NULL DEFAULT 0, -- of these keys and their values
     expire_time bigint,                   -- microseconds since 1970: from then on it is as if it were not there
@@ -98,6 +99,9 @@ CREATE TABLE events (
     invocation_id text NOT NULL,
     author text NOT NULL,
     timestamp double precision NOT NULL,  -- seconds since 1970
+    -- The greatest timestamp up to this event. A read of the events from a time on goes back by number, and ends at the first
+    -- event where this is earlier. It does without an index, and reads more only after an event from the future.
+    latest double precision NOT NULL,
     event text NOT NULL,
     position bigint NOT NULL,             -- the feed position; of an event that a fork has copied that of the original
     xid xid8 NOT NULL,                    -- the transaction, by which a reader of the feed knows what it has seen
@@ -106,7 +110,6 @@ CREATE TABLE events (
     CONSTRAINT events_by_id UNIQUE (app_name, user_id, session_id, id)
 );
 
-CREATE INDEX events_by_time ON events (app_name, user_id, session_id, timestamp, seq);
 CREATE INDEX events_of_feed ON events (app_name, position) WHERE NOT copied;
 CREATE INDEX events_of_user_feed ON events (app_name, user_id, position) WHERE NOT copied;
 CREATE INDEX events_by_xid ON events (app_name, xid, position) WHERE NOT copied;

@@ -17,6 +17,7 @@ WITH batch AS MATERIALIZED (
     SELECT
         t.*,
         session.seq AS last,
+        session.latest AS latest_before,
         coalesce(
             t.own_keys > 0
             AND (session.keys + t.own_keys > $21 OR session.state_bytes + t.own_bytes > $23), false
@@ -37,7 +38,7 @@ WITH batch AS MATERIALIZED (
         LEFT JOIN LATERAL (
             -- This also applies if the id is a duplicate: the lock makes this a commit of its own, which a synchronous
             -- standby must have before the event of an earlier attempt is acknowledged.
-            SELECT s.seq, s.keys, s.state_bytes FROM {schema}.sessions AS s
+            SELECT s.seq, s.latest, s.keys, s.state_bytes FROM {schema}.sessions AS s
             WHERE
                 s.app_name = t.app_name AND s.user_id = t.user_id
                 AND s.id >= t.session_id AND s.id <= t.session_id AND (s.expire_time IS NULL OR s.expire_time > $20)
@@ -86,7 +87,12 @@ numbered AS MATERIALIZED (
     SELECT
         n.*,
         last + pg_catalog.count(*) FILTER (WHERE known_seq IS NULL AND NOT is_full)
-            OVER (PARTITION BY place ORDER BY ord) AS seq
+            OVER (PARTITION BY place ORDER BY ord) AS seq,
+        greatest(
+            latest_before,
+            pg_catalog.max(timestamp) FILTER (WHERE known_seq IS NULL AND NOT is_full)
+                OVER (PARTITION BY place ORDER BY ord)
+        ) AS latest
     FROM (
         SELECT
             b.*, feed.position + b.ord - 1 AS position,
@@ -105,16 +111,16 @@ numbered AS MATERIALIZED (
 written AS MATERIALIZED (
     SELECT
         ord, place, app_name, user_id, user_id AS session_user_id, session_id, seq, id, hash, invocation_id, author,
-        timestamp, micros, event, position
+        timestamp, latest, micros, event, position
     FROM numbered
     WHERE last IS NOT NULL AND known_seq IS NULL AND NOT is_full AND seq <= $22
 ),
 stored AS (
     INSERT INTO {schema}.events (
-        app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, event, position, xid
+        app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, latest, event, position, xid
     )
     SELECT
-        app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, event, position,
+        app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, latest, event, position,
         pg_catalog.pg_current_xact_id()
     FROM written
 ),
@@ -122,23 +128,23 @@ stored AS (
 -- The rows exist and are locked: an upsert makes this an update by the primary key, whatever plan the planner prefers.
 moved AS (
     INSERT INTO {schema}.sessions AS s (
-        app_name, user_id, id, seq, create_time, update_time, token, position, keys, state_bytes, bytes
+        app_name, user_id, id, seq, create_time, update_time, latest, token, position, keys, state_bytes, bytes
     )
     SELECT
         app_name, user_id, session_id, pg_catalog.max(seq), 0,
-        (pg_catalog.array_agg(micros ORDER BY ord DESC NULLS LAST))[1], '', 0, pg_catalog.sum(more_keys),
-        pg_catalog.sum(more_bytes), pg_catalog.sum(bytes)
+        (pg_catalog.array_agg(micros ORDER BY ord DESC NULLS LAST))[1], pg_catalog.max(latest), '', 0,
+        pg_catalog.sum(more_keys), pg_catalog.sum(more_bytes), pg_catalog.sum(bytes)
     FROM (
         SELECT
-            app_name, user_id, session_id, seq, micros, ord, 0 AS more_keys, 0 AS more_bytes,
+            app_name, user_id, session_id, seq, micros, latest, ord, 0 AS more_keys, 0 AS more_bytes,
             pg_catalog.octet_length(event) AS bytes
         FROM written
         UNION ALL
-        SELECT app_name, user_id, session_id, NULL, NULL, NULL, more_keys, more_bytes, 0 FROM session_keys
+        SELECT app_name, user_id, session_id, NULL, NULL, NULL, NULL, more_keys, more_bytes, 0 FROM session_keys
     ) AS n
     GROUP BY app_name, user_id, session_id
     ON CONFLICT (app_name, user_id, id) DO UPDATE SET
-        seq = excluded.seq, update_time = excluded.update_time, keys = s.keys + excluded.keys,
+        seq = excluded.seq, update_time = excluded.update_time, latest = excluded.latest, keys = s.keys + excluded.keys,
         state_bytes = s.state_bytes + excluded.state_bytes, bytes = s.bytes + excluded.bytes
 )
 SELECT

@@ -24,11 +24,13 @@ feed AS MATERIALIZED (
 ),
 session AS (
     INSERT INTO {schema}.sessions (
-        app_name, user_id, id, seq, create_time, update_time, keys, state_bytes, expire_time, title, labels, token,
-        position, bytes
+        app_name, user_id, id, seq, create_time, update_time, latest, keys, state_bytes, expire_time, title, labels,
+        token, position, bytes
     )
     SELECT
-        $6, $7, $8, pg_catalog.cardinality($10::text[]), $18, $19, $20, $21, $22, $23, $24, $25, firsts[1], $26
+        $6, $7, $8, pg_catalog.cardinality($10::text[]), $18, $19,
+        coalesce((SELECT pg_catalog.max(t.timestamp) FROM pg_catalog.unnest($14::float8[]) AS t (timestamp)), 0),
+        $20, $21, $22, $23, $24, $25, firsts[1], $26
     FROM feed CROSS JOIN room WHERE NOT room.is_full
     ON CONFLICT DO NOTHING
     RETURNING 1
@@ -36,7 +38,8 @@ session AS (
 written AS MATERIALIZED (
     SELECT
         t.ord, $6 AS app_name, $7 AS user_id, $7 AS session_user_id, $8 AS session_id, t.ord AS seq, t.id, t.hash,
-        t.invocation_id, t.author, t.timestamp, t.event, feed.firsts[1 + t.ord / 1024] + t.ord % 1024 AS position
+        t.invocation_id, t.author, t.timestamp,
+        pg_catalog.max(t.timestamp) FILTER (WHERE t.ord > 0) OVER (ORDER BY t.ord) AS latest, t.event, feed.firsts[1 + t.ord / 1024] + t.ord % 1024 AS position
     FROM
         session CROSS JOIN feed
         CROSS JOIN (
@@ -52,10 +55,10 @@ initial AS (
 ),
 stored AS (
     INSERT INTO {schema}.events (
-        app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, event, position, xid
+        app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, latest, event, position, xid
     )
     SELECT
-        app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, event, position,
+        app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, latest, event, position,
         pg_catalog.pg_current_xact_id()
     FROM written WHERE ord > 0
 ),

@@ -1,7 +1,7 @@
 -- A session, its state and its events, in one snapshot. The rows have different kinds, and the client assembles them.
 SELECT 'place' AS kind, seq, update_time AS micros, title AS key, labels AS text, expire_time, create_time FROM (
     SELECT seq, update_time, title, labels, expire_time, create_time FROM {schema}.sessions
-    WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 AND (expire_time IS NULL OR expire_time > $12)
+    WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 AND (expire_time IS NULL OR expire_time > $10)
     ORDER BY id LIMIT 1
 ) AS place
 UNION ALL

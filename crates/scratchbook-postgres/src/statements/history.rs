@@ -81,9 +81,13 @@ statements! {
         /// keys and their bytes, or NULL if it has all keys of the session.
         insert: Statement = fill.statement(
             &format!(
-                "INSERT INTO {{schema}}.sessions (app_name, user_id, id, seq, create_time, update_time, keys,
-                     state_bytes, title, labels, token, position, bytes)
-                 SELECT $1, $2, $5, $4, $7, $8, coalesce($6, s.keys), coalesce($13, s.state_bytes), $9, $10, $11, $12,
+                "INSERT INTO {{schema}}.sessions (app_name, user_id, id, seq, create_time, update_time, latest,
+                     keys, state_bytes, title, labels, token, position, bytes)
+                 SELECT $1, $2, $5, $4, $7, $8, coalesce((
+                     SELECT e.latest FROM {{schema}}.events AS e
+                     WHERE e.app_name = $1 AND e.user_id = $2 AND e.session_id = $3 AND e.seq >= $4 AND e.seq <= $4
+                     ORDER BY e.seq LIMIT 1
+                 ), 0), coalesce($6, s.keys), coalesce($13, s.state_bytes), $9, $10, $11, $12,
                      {STORED}
                  FROM {{schema}}.sessions AS s WHERE s.app_name = $1 AND s.user_id = $2 AND s.id >= $3 AND s.id <= $3
                  ORDER BY s.id LIMIT 1

@@ -52,7 +52,8 @@ async fn a_commit_that_was_slow_is_not_skipped() {
 
     // This is half of an append: its event has a position, and its transaction is open.
     let slow = client(schema.server()).await;
-    let (name, columns) = (schema.name(), "app_name, user_id, session_id, invocation_id, author, timestamp, event");
+    let (name, columns) =
+        (schema.name(), "app_name, user_id, session_id, invocation_id, author, timestamp, latest, event");
     let half = format!(
         "BEGIN; SELECT 1 FROM {name}.sessions WHERE id = 'slow' FOR NO KEY UPDATE;
          INSERT INTO {name}.events ({columns}, seq, id, hash, position, xid)

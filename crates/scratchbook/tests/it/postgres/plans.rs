@@ -86,11 +86,11 @@ async fn every_call(schema: &TestSchema, service: &PostgresSessionService) {
     let long = &key("long");
     costs(meter, 20, "append", |n| async move {
         let delta = StateDelta::new().with("a", n).unwrap().with("user:u", n).unwrap().with("app:a", n).unwrap();
-        append(service, long, crate::database::event(delta).with_timestamp(100.0)).await.unwrap()
+        append(service, long, crate::database::event(delta).with_timestamp(EVENTS as f64)).await.unwrap()
     })
     .await;
     costs(meter, 30, "append with operations", |_| async move {
-        append(service, long, counting().with_timestamp(100.0)).await.unwrap();
+        append(service, long, counting().with_timestamp(EVENTS as f64)).await.unwrap();
     })
     .await;
     costs(meter, 30, "append by key that is refused", |n| async move {
@@ -155,7 +155,14 @@ async fn every_call(schema: &TestSchema, service: &PostgresSessionService) {
     })
     .await;
     let all = GetSessionConfig::default;
-    let (late, early) = (all().with_after_timestamp(EVENTS as f64 - 10.0), all().with_after_timestamp(3.0));
+    for _ in 0..10 {
+        append(service, long, crate::database::event(StateDelta::new()).with_timestamp(EVENTS as f64 + 1.0))
+            .await
+            .unwrap();
+    }
+    meter.leave_out().await;
+    let late = all().with_after_timestamp(EVENTS as f64 + 1.0);
+    let early = all().with_after_timestamp(3.0);
     let shapes = &[
         GetSessionConfig::state_only(),
         GetSessionConfig::state_only().with_state_keys(["a", "user:u"]),

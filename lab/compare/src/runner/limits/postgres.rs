@@ -22,9 +22,9 @@ pub(super) const APPEND: &str = "
             AS t (user_id, session_id, seq, id, event, value)
     ),
     stored AS (
-        INSERT INTO events (app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, event,
-            position, xid)
-        SELECT $1, user_id, session_id, seq, id, $8, 'e-0', 'agent', 1700000000 + seq, event, position,
+        INSERT INTO events (app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, latest,
+            event, position, xid)
+        SELECT $1, user_id, session_id, seq, id, $8, 'e-0', 'agent', 1700000000 + seq, 1700000000 + seq, event, position,
             pg_current_xact_id()
         FROM batch
     ),
@@ -34,13 +34,13 @@ pub(super) const APPEND: &str = "
         FROM batch AS b WHERE s.app_name = $1 AND s.user_id = b.user_id AND s.id = b.session_id
     ),
     own AS (
-        INSERT INTO session_states (app_name, user_id, session_id, key, value, seq, first_seq)
-        SELECT $1, user_id, session_id, 'step', value, seq, seq FROM batch
+        INSERT INTO session_states (app_name, user_id, session_id, key, value, bytes, seq)
+        SELECT $1, user_id, session_id, 'step', value, 4 + octet_length(value), seq FROM batch
         ON CONFLICT (app_name, user_id, session_id, key) DO UPDATE SET value = excluded.value, seq = excluded.seq
     ),
     shared AS (
-        INSERT INTO user_states AS u (app_name, user_id, key, value, version, position)
-        SELECT $1, user_id, 'step', value, 1, position FROM batch
+        INSERT INTO user_states AS u (app_name, user_id, key, value, bytes, version, position)
+        SELECT $1, user_id, 'step', value, 4 + octet_length(value), 1, position FROM batch
         ON CONFLICT (app_name, user_id, key) DO UPDATE SET value = excluded.value, version = u.version + 1,
             position = excluded.position
     )
@@ -66,12 +66,12 @@ const CREATE: &str = "
         INSERT INTO initial_states (app_name, user_id, session_id, state, position, xid)
         SELECT $1, user_id, id, $4, position, pg_current_xact_id() FROM batch
     )
-    INSERT INTO session_states (app_name, user_id, session_id, key, value, seq, first_seq)
-    SELECT $1, user_id, id, key, value, 0, 0
+    INSERT INTO session_states (app_name, user_id, session_id, key, value, bytes, seq)
+    SELECT $1, user_id, id, key, value, octet_length(key) + octet_length(value), 0
     FROM batch CROSS JOIN unnest($5::text[], $6::text[]) AS k (key, value)";
 
-const COPY: &str = "COPY events (app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, event, \
-                    position, xid) FROM STDIN";
+const COPY: &str = "COPY events (app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, latest, \
+                    event, position, xid) FROM STDIN";
 
 const GET: &str = "SELECT event FROM events WHERE app_name = $1 AND user_id = $2 AND session_id = $3
     ORDER BY seq DESC LIMIT $4";
@@ -182,7 +182,7 @@ impl PostgresLimit {
             let (app, user, session, seq, id) = (app(), &row.user, &row.session, row.seq, &row.id);
             let hash = "\\\\x0707070707070707070707070707070707070707070707070707070707070707";
             text.push_str(&format!(
-                "{app}\t{user}\t{session}\t{seq}\t{id}\t{hash}\te-0\tagent\t1700000000\t{event}\t{seq}\t1\n"
+                "{app}\t{user}\t{session}\t{seq}\t{id}\t{hash}\te-0\tagent\t1700000000\t1700000000\t{event}\t{seq}\t1\n"
             ));
         }
         let sink = self.client.copy_in::<_, Bytes>(COPY).await?;
