@@ -129,9 +129,10 @@ impl<D: Backend> AfterCommit<D> {
 impl<D> AfterCommit<D> {
     fn add_unannounced(&self, scopes: &[CommitScope]) {
         let mut unannounced = lock(&self.unannounced);
-        match unannounced.len() < MOST_UNANNOUNCED {
-            true => unannounced.extend(scopes),
-            false => *unannounced = HashSet::from([CommitScope::Unknown]),
+        if unannounced.len() < MOST_UNANNOUNCED {
+            unannounced.extend(scopes);
+        } else {
+            *unannounced = HashSet::from([CommitScope::Unknown]);
         }
     }
 

@@ -51,9 +51,10 @@ impl<D: Backend> SessionService for DatabaseSessionService<D> {
         let own = StateMap::from(prepared.initial.clone());
         let metadata = prepared.metadata.clone();
         let held = reserve_session(self, &prepared).await?;
-        let made = match prepared.is_plain() {
-            true => self.create(NewSession::new(prepared)?, held).await?,
-            false => CreationOutcome::new(self.create_resolved(prepared, held).await?),
+        let made = if prepared.is_plain() {
+            self.create(NewSession::new(prepared)?, held).await?
+        } else {
+            CreationOutcome::new(self.create_resolved(prepared, held).await?)
         };
         match made {
             CreationOutcome::NotCreated => return Err(taken_within(id_scope, &key)),

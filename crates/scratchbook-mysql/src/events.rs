@@ -136,9 +136,14 @@ impl Appends for MySql {
                         let here = places.iter().enumerate().filter(|(_, at)| at.session.row == place);
                         here.for_each(|(n, _)| rows[open[n]] = Some(AppendRow::NoSession));
                     }
-                    // The caller tries the appends one by one to find the one that does not fit.
-                    ProcedureRow::Full if appends.len() > 1 => return Err(full()),
-                    ProcedureRow::Full => return Ok(vec![self.append_counted(appends[0]).await?]),
+                    // Nothing was written. The caller appends these alone, and the rest is sent again.
+                    ProcedureRow::Full(full) => {
+                        for (n, place) in places.iter().enumerate() {
+                            if full.concern(place) {
+                                rows[open[n]] = Some(AppendRow::Full);
+                            }
+                        }
+                    }
                     ProcedureRow::Duplicate { place, known } => {
                         let n = *open.get(place).ok_or_else(|| strange("an event that was not sent"))?;
                         let NewAppend { key, event } = appends[n];
@@ -166,9 +171,4 @@ impl Appends for MySql {
             WHERE app_name = ? AND user_id = ? AND session_id = ? AND id = ?";
         Ok(!self.read(sql, [&address(key)[..], &[id.into()]].concat()).await?.is_empty())
     }
-}
-
-/// Returns the failure of a batch in which one append exceeds a limit. The caller then writes the appends one by one.
-fn full() -> Failure {
-    Error::new(ErrorKind::ResourceExhausted, "one of these goes beyond a limit").into()
 }

@@ -1,7 +1,7 @@
 //! Writes: each is one call of a procedure and one commit. This file makes the call, reads its answer, and creates
 //! sessions.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use mysql_async::{Row, Value};
@@ -71,7 +71,7 @@ pub(super) enum ProcedureRow {
     /// The session's id belongs to a session that has expired.
     Expired,
     /// The write exceeds a limit, or may exceed it.
-    Full,
+    Full(FullScopes),
     /// The session does not exist, but some of its rows do.
     Damaged,
     /// The session is locked, and its last event has this number.
@@ -88,6 +88,23 @@ pub(super) struct AssignedNumbers {
     sessions: HashMap<usize, i64>,
     pub(super) users: HashMap<usize, i64>,
     pub(super) apps: HashMap<usize, i64>,
+}
+
+/// The sessions, users and apps without room, by index.
+#[derive(Debug, Default)]
+pub(super) struct FullScopes {
+    sessions: HashSet<usize>,
+    users: HashSet<usize>,
+    apps: HashSet<usize>,
+}
+
+impl FullScopes {
+    /// Returns whether an event writes to one of them.
+    pub(super) fn concern(&self, event: &EventNumberPlaces) -> bool {
+        self.sessions.contains(&event.session.row)
+            || event.user.is_some_and(|user| self.users.contains(&user.row))
+            || event.app.is_some_and(|app| self.apps.contains(&app.row))
+    }
 }
 
 /// An event that is already stored.
@@ -115,7 +132,7 @@ impl Creations for MySql {
                 .call_on(&mut lease, batch::creation(new, token)?, TransactionStart::Before, LimitCheck::Unknown)
                 .await?;
         }
-        if matches!(answers.as_slice(), [ProcedureRow::Full]) {
+        if matches!(answers.as_slice(), [ProcedureRow::Full(_)]) {
             return self.create_locked(new, token, &[LimitCheck::Counted]).await;
         }
         self.is_made(&new.key, &answers)
@@ -240,6 +257,15 @@ fn numbers(text: Option<String>) -> Result<HashMap<usize, i64>> {
     numbers.ok_or_else(|| strange("numbers that are none"))
 }
 
+/// Parses indexes from "index,...", where they count from 1.
+fn places(text: Option<String>) -> Result<HashSet<usize>> {
+    let Some(text) = text else {
+        return Ok(HashSet::new());
+    };
+    let places = text.split(',').map(|place| place.parse::<usize>().ok()?.checked_sub(1)).collect::<Option<_>>();
+    places.ok_or_else(|| strange("places that are none"))
+}
+
 fn sequence(numbers: &str) -> Option<HashMap<usize, i64>> {
     let one = |pair: &str| {
         let (place, seq) = pair.split_once(' ')?;
@@ -276,7 +302,11 @@ pub(super) fn answer(row: Row) -> Result<ProcedureRow> {
         "made" => ProcedureRow::Made,
         "taken" => ProcedureRow::Taken,
         "expired" => ProcedureRow::Expired,
-        "full" => ProcedureRow::Full,
+        "full" => ProcedureRow::Full(FullScopes {
+            sessions: places(cells.optional_text(3, place)?)?,
+            users: places(cells.optional_text(5, place)?)?,
+            apps: places(cells.optional_text(6, place)?)?,
+        }),
         "damaged" => ProcedureRow::Damaged,
         "found" => ProcedureRow::Locked { seq: count },
         "count" => ProcedureRow::Count { scope: SCOPES.get(at).copied().unwrap_or(Scope::App), keys: count },

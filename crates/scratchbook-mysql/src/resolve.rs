@@ -19,7 +19,7 @@ use scratchbook_core::plan::commit::{KeyChange, PreparedSession, PreparedState};
 use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::resolve::{Found, Refusal};
 use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
-use scratchbook_core::session::{AppendOptions, ConflictMode, SessionKey, StateOwner};
+use scratchbook_core::session::{ConflictMode, SessionKey, StateOwner};
 use scratchbook_core::state::Scope;
 use scratchbook_database::{
     AppendRow, Attempt, CommitFate, Failure, Idempotency, NewAppend, ResolvedWrites, Unresolved,
@@ -75,15 +75,6 @@ impl ResolvedWrites for MySql {
 }
 
 impl MySql {
-    /// Appends an event that may exceed a limit.
-    pub(super) async fn append_counted(&self, new: &NewAppend) -> Attempt<AppendRow> {
-        let prepared = new.event.prepared.clone();
-        let options = AppendOptions::default();
-        let new = Unresolved { key: new.key.clone(), prepared, options };
-        let appended = self.append_in(&new, LimitCheck::Counted).await?;
-        Ok(appended.ok_or_else(|| strange("no room where it was counted"))?.0)
-    }
-
     /// Appends an event. Returns `None` if the keys have to be counted first.
     async fn append_in(&self, new: &Unresolved, room: LimitCheck) -> Attempt<Option<(AppendRow, Event)>> {
         let Unresolved { key, prepared, options } = new;
@@ -138,7 +129,7 @@ impl MySql {
         let answers = self.call_on(&mut lease, arguments, TransactionStart::Locked, room).await?;
         let row = match (answers.into_iter().next(), places.as_slice()) {
             (Some(ProcedureRow::Done(numbers)), [place]) => numbers.stored(place)?,
-            (Some(ProcedureRow::Full), _) => return Ok(None),
+            (Some(ProcedureRow::Full(_)), _) => return Ok(None),
             // Locks do not reach beyond a node of Galera: another node can write to a session that is locked here. The
             // next try looks again, before it writes.
             (None | Some(ProcedureRow::Duplicate { .. } | ProcedureRow::Missing { .. }), _) => {
@@ -249,7 +240,7 @@ impl MySql {
         }
         let arguments = batch::creation(new, token)?;
         let answers = self.call_on(&mut lease, arguments, TransactionStart::Before, lock.room).await?;
-        if matches!(answers.as_slice(), [ProcedureRow::Full]) {
+        if matches!(answers.as_slice(), [ProcedureRow::Full(_)]) {
             return Ok(None);
         }
         self.is_made(&new.key, &answers).map(Some)
@@ -296,7 +287,7 @@ impl MySql {
         }
         let arguments = batch::state(of, &resolved, author, time)?;
         let answers = self.call_on(&mut lease, arguments, TransactionStart::Before, lock.room).await?;
-        if matches!(answers.as_slice(), [ProcedureRow::Full]) {
+        if matches!(answers.as_slice(), [ProcedureRow::Full(_)]) {
             return Ok(None);
         }
         Ok(Some(position(&answers)?))

@@ -69,9 +69,10 @@ impl Sessions for MySql {
         let mut lease = self.connections.lease(Idempotency::Idempotent).await?;
         lease.begin().await?;
         let is_there = self.update_on(&mut lease, key, update).await?;
-        match is_there {
-            true => lease.commit().await?,
-            false => lease.rollback().await?,
+        if is_there {
+            lease.commit().await?;
+        } else {
+            lease.rollback().await?;
         }
         Ok(is_there)
     }

@@ -70,7 +70,7 @@ impl States for MySql {
         time: f64,
     ) -> Attempt<u64> {
         let answers = self.call(batch::state(owner, changes, author, time)?, Idempotency::NotIdempotent).await?;
-        if matches!(answers.as_slice(), [ProcedureRow::Full]) {
+        if matches!(answers.as_slice(), [ProcedureRow::Full(_)]) {
             return self.put_counted(owner, changes, limits, author, time).await;
         }
         Ok(position(&answers)?)

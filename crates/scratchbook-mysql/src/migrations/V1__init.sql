@@ -291,7 +291,8 @@ FROM `{prefix}sessions` AS s;
 -- sorted and STRAIGHT_JOIN goes through them. With its user locked, no session is made or removed: so a new session's row
 -- is inserted without a wait. It answers with rows (what, place, number, text, hash, of_users, of_apps): 'done'
 -- with the last numbers of the sessions and the positions in the logs ("place number,..."), 'made', or why nothing was
--- written: 'taken', 'expired' (taken by a session that has to be removed first), 'missing', 'known', 'full', 'damaged'.
+-- written: 'taken', 'expired' (taken by a session that has to be removed first), 'missing', 'known', 'damaged', or 'full' with
+-- the places of the sessions, users and apps that have no room ("place,...").
 DELIMITER //
 CREATE PROCEDURE `{prefix}scratchbook_write_1` (
     IN made LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
@@ -311,9 +312,11 @@ MODIFIES SQL DATA
 SQL SECURITY INVOKER
 BEGIN
     DECLARE found BIGINT;
-    DECLARE newest BIGINT;
     DECLARE changed BIGINT;
-    DECLARE is_full BOOLEAN DEFAULT FALSE;
+    -- The places of what is beyond a limit.
+    DECLARE full_sessions LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE full_users LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE full_apps LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     DECLARE after_made_user BIGINT DEFAULT 0;
     DECLARE after_made_app BIGINT DEFAULT 0;
     DECLARE numbers LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
@@ -355,7 +358,9 @@ BEGIN
         END;
 
         IF sessions IS NOT NULL THEN
-            SELECT COUNT(*), GROUP_CONCAT(j.place, ' ', s.seq + j.events), MAX(s.seq + j.events) INTO found, numbers, newest
+            SELECT COUNT(*), GROUP_CONCAT(j.place, ' ', s.seq + j.events),
+                GROUP_CONCAT(IF(s.seq + j.events > most_events, j.place, NULL))
+            INTO found, numbers, full_sessions
             FROM JSON_TABLE(sessions, '$[*]' COLUMNS (
                 place FOR ORDINALITY,
                 app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
@@ -384,8 +389,8 @@ BEGIN
                 ROLLBACK;
                 LEAVE work;
             END IF;
-            IF newest > most_events THEN
-                SELECT 'full' AS what, 0 AS place, 0 AS number, NULL AS text, NULL AS hash, NULL AS of_users,
+            IF full_sessions IS NOT NULL THEN
+                SELECT 'full' AS what, 0 AS place, 0 AS number, full_sessions AS text, NULL AS hash, NULL AS of_users,
                     NULL AS of_apps;
                 ROLLBACK;
                 LEAVE work;
@@ -555,8 +560,8 @@ BEGIN
             -- Two for each that was there before, so that it is counted only where one is new.
             IF most_keys IS NOT NULL AND sessions IS NOT NULL
                 AND (changed <> 2 * JSON_LENGTH(own) OR LAST_INSERT_ID() = 1) THEN
-                SELECT COUNT(*) > 0 INTO is_full FROM (
-                    SELECT 1
+                SELECT GROUP_CONCAT(place) INTO full_sessions FROM (
+                    SELECT j.place
                     FROM JSON_TABLE(sessions, '$[*]' COLUMNS (
                         place FOR ORDINALITY,
                         app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
@@ -595,8 +600,8 @@ BEGIN
             SET changed = ROW_COUNT();
             -- There are fewer keys than changes where one is changed twice: then it is counted for nothing.
             IF most_keys IS NOT NULL AND (changed <> 2 * JSON_LENGTH(theirs) OR LAST_INSERT_ID() = 1) THEN
-                SELECT is_full OR COUNT(*) > 0 INTO is_full FROM (
-                    SELECT 1
+                SELECT GROUP_CONCAT(place) INTO full_users FROM (
+                    SELECT j.place
                     FROM JSON_TABLE(owners, '$[*]' COLUMNS (
                         place FOR ORDINALITY,
                         app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
@@ -657,8 +662,8 @@ BEGIN
             SET changed = ROW_COUNT();
             -- There are fewer keys than changes where one is changed twice: then it is counted for nothing.
             IF most_keys IS NOT NULL AND (changed <> 2 * JSON_LENGTH(shared) OR LAST_INSERT_ID() = 1) THEN
-                SELECT is_full OR COUNT(*) > 0 INTO is_full FROM (
-                    SELECT 1
+                SELECT GROUP_CONCAT(place) INTO full_apps FROM (
+                    SELECT j.place
                     FROM JSON_TABLE(apps, '$[*]' COLUMNS (
                         place FOR ORDINALITY,
                         app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR
@@ -695,9 +700,9 @@ BEGIN
                 ON s.app_name = j.app_name AND s.user_id = j.user_id AND s.id = j.session_id;
         END IF;
 
-        IF is_full THEN
-            SELECT 'full' AS what, 0 AS place, 0 AS number, NULL AS text, NULL AS hash, NULL AS of_users,
-                NULL AS of_apps;
+        IF COALESCE(full_sessions, full_users, full_apps) IS NOT NULL THEN
+            SELECT 'full' AS what, 0 AS place, 0 AS number, full_sessions AS text, NULL AS hash, full_users AS of_users,
+                full_apps AS of_apps;
             ROLLBACK;
             LEAVE work;
         END IF;
