@@ -19,7 +19,7 @@ const NOTICES: &str = "crates/scratchbook-core/src/session/notices.rs";
 const LOG: &str = "crates/scratchbook-server/src/runs/log.rs";
 const LOCK: &str = "crates/scratchbook-agent/src/runner/session_lock.rs";
 
-/// All errors. `docs/design.md` has the same list.
+/// All errors. `docs/design/proof.md` has the same list.
 pub(super) const ERRORS: [PlantedError; 14] = [
     PlantedError {
         what: "the queue wakes its thread before it is marked closed",

@@ -140,14 +140,14 @@ mod tests {
 
     #[test]
     fn every_error_can_be_planted_and_is_in_the_design() {
-        let design = fs::read_to_string(root().join("docs/design.md")).unwrap();
+        let design = fs::read_to_string(root().join("docs/design/proof.md")).unwrap();
         for error in &ERRORS {
             let sound = fs::read_to_string(root().join(error.file)).unwrap();
             let wrong = planted(error, &sound).unwrap();
             assert_ne!(wrong, sound);
             let file = Path::new(error.file).file_name().unwrap().to_string_lossy();
             let row = |line: &&str| line.starts_with(&format!("| {} |", error.what)) && line.contains(&*file);
-            assert!(design.lines().any(|line| row(&line)), "docs/design.md has no row for: {}", error.what);
+            assert!(design.lines().any(|line| row(&line)), "docs/design/proof.md has no row for: {}", error.what);
         }
     }
 
