@@ -314,6 +314,8 @@ statements! {
             "SELECT 1 FROM {schema}.sessions WHERE app_name = $1 AND user_id = $2 ORDER BY id FOR UPDATE",
             &NAMES[..2],
         ),
+        // A row that does not exist cannot be locked: a user that is created meanwhile would be removed without a lock,
+        // and two such deletions and a creation can deadlock. So the user is created first.
         lock_user: Statement = fill.statement(
             "INSERT INTO {schema}.users (app_name, user_id) VALUES ($1, $2)
              ON CONFLICT (app_name, user_id) DO UPDATE SET user_id = excluded.user_id WHERE false RETURNING 1",
