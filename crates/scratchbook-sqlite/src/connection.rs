@@ -81,7 +81,7 @@ fn check_current(connection: &Connection, path: &Path) -> Fallible<()> {
         return Ok(());
     }
     let message = format!(
-        "{}: its tables are those of an older scratchbook, and this mode changes none; open it once for writing",
+        "{}: it has no tables or those of an older scratchbook, and this mode changes none; open it once for writing",
         path.display()
     );
     Err(Error::new(ErrorKind::FailedPrecondition, message).into())

@@ -8,16 +8,10 @@ use rusqlite::{Connection, OptionalExtension};
 use super::error::{Fallible, StoreFailure, describe};
 use super::locks::FileLock;
 use scratchbook_core::error::{Error, ErrorKind, Result};
-use scratchbook_core::plan::migrate::Migration;
+use scratchbook_core::plan::migrate::{Migration, other_version_1};
 
 /// Every version of the tables, by number.
-const MIGRATIONS: &[(&str, &str)] = &[
-    ("V1__init", include_str!("migrations/V1__init.sql")),
-    ("V2__positions", include_str!("migrations/V2__positions.sql")),
-    ("V3__sessions_by_id", include_str!("migrations/V3__sessions_by_id.sql")),
-    ("V4__bytes_and_feeds", include_str!("migrations/V4__bytes_and_feeds.sql")),
-    ("V5__removals", include_str!("migrations/V5__removals.sql")),
-];
+const MIGRATIONS: &[(&str, &str)] = &[("V1__init", include_str!("migrations/V1__init.sql"))];
 
 /// The version that this program needs.
 const NEWEST: i32 = MIGRATIONS.len() as i32;
@@ -146,8 +140,15 @@ fn read_state(connection: &Connection, path: &Path) -> Fallible<SchemaState> {
     if !has_ours {
         return Ok(SchemaState::Empty);
     }
-    let version = format!("SELECT coalesce(max(version), 0) FROM {MIGRATIONS_TABLE}");
-    Ok(SchemaState::Version(connection.query_row(&version, [], |row| row.get(0))?))
+    let applied =
+        format!("SELECT coalesce(max(version), 0), max(iif(version = 1, checksum, NULL)) FROM {MIGRATIONS_TABLE}");
+    let (version, first): (i32, Option<String>) =
+        connection.query_row(&applied, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let ours = embedded()?.first().map(|first| first.checksum().to_string());
+    if first.is_some() && first != ours {
+        return Err(StoreFailure::Ours(other_version_1(&path.display().to_string())));
+    }
+    Ok(SchemaState::Version(version))
 }
 
 /// Returns the mark of the program that a database belongs to; 0 if it has no mark.

@@ -272,15 +272,15 @@ impl GroupWriter for Committer {
     }
 }
 
-/// Checks that writes work, by committing a row of 64 KiB. No session has the empty names of this row.
+/// Checks that writes work, by committing a row of 64 KiB.
 pub(super) fn check_writable(tx: &Tx<'_>) -> Fallible<()> {
-    // Rewriting the row takes no new page of the database, which may have reached its size. An insert does, and is
+    // Rewriting the row takes no new page of the database, which may have reached its size. A longer row does, and is
     // rolled back.
     let mut room = Ok(0);
     let undone = tx.savepoint(|| {
         room = tx.execute(
-            "INSERT INTO app_states (app_name, key, value, version) VALUES ('', '', hex(zeroblob(16384)), 0)
-             ON CONFLICT DO UPDATE SET value = excluded.value",
+            "INSERT INTO write_checks (one, filler) VALUES (1, hex(zeroblob(16384)))
+             ON CONFLICT DO UPDATE SET filler = filler || excluded.filler",
             [],
         );
         Err(Error::internal("undone").into())
@@ -289,9 +289,8 @@ pub(super) fn check_writable(tx: &Tx<'_>) -> Fallible<()> {
     room?;
     // SQLite writes only pages that have changed, and they have to find room in the log. So the text is random.
     tx.execute(
-        "INSERT INTO checkpoints (app_name, user_id, session_id, seq, state)
-         VALUES ('', '', '', 0, hex(randomblob(32768)))
-         ON CONFLICT DO UPDATE SET state = excluded.state",
+        "INSERT INTO write_checks (one, filler) VALUES (1, hex(randomblob(32768)))
+         ON CONFLICT DO UPDATE SET filler = excluded.filler",
         [],
     )
     .map(drop)

@@ -119,6 +119,28 @@ fn a_pipe_is_as_good_as_a_file() {
     assert_eq!(text(other(&fixture, &["export"])), exported);
 }
 
+/// A database of another build before 0.1.0 is carried over by export of that build and import of this one. Here the other
+/// build is this one, until the hash of its tables is changed.
+#[test]
+fn a_database_with_another_version_1_is_carried_over_as_its_error_says() {
+    let fixture = filled();
+    let exported = fixture.text(&["export"]);
+    let database = rusqlite::Connection::open(fixture.path("agents.db")).unwrap();
+    let changed = database.execute("UPDATE scratchbook_migrations SET checksum = '1' WHERE version = 1", []);
+    assert_eq!(changed.unwrap(), 1);
+    drop(database);
+    for args in [&["sessions", "list"][..], &["migrate"], &["migrate", "--dry-run"], &["export"]] {
+        let said = fixture.fails(6, args);
+        let pipe = "old/scratchbook export --database OLD | scratchbook import --from jsonl - --database NEW";
+        assert!(said.contains(pipe), "{said}");
+    }
+    let mut import = other(&fixture, &["import", "--from", "jsonl", "-"]);
+    let mut child = import.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(exported.as_bytes()).unwrap();
+    assert!(child.wait_with_output().unwrap().status.success());
+    assert_eq!(text(other(&fixture, &["export"])), exported);
+}
+
 /// A dash is standard output for an export, as it is standard input for an import.
 #[test]
 fn export_to_a_dash_is_written_to_standard_output() {
