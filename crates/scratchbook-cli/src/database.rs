@@ -67,6 +67,15 @@ impl OpenDatabase {
         Ok((Self::of(store), sealed))
     }
 
+    /// Opens an existing database without decryption, for reads of what is stored as it is stored.
+    pub(crate) async fn open_as_stored(context: &Context) -> Result<Self, CommandFailure> {
+        check(context.uri(DEFAULT_DATABASE))?;
+        existing(context.uri(DEFAULT_DATABASE))?;
+        let encryption = EncryptionKeys::of(context)?;
+        let (store, _) = stored(context, DEFAULT_DATABASE, encryption.as_ref()).await?;
+        Ok(Self::of(bounded(store, context.options.deadline)))
+    }
+
     /// Returns the sessions and the artifacts as a store.
     pub(crate) fn store(&self) -> Store {
         Store::of(Arc::clone(&self.sessions), Arc::clone(&self.artifacts))

@@ -47,6 +47,7 @@ mod schema;
 mod schema;
 #[cfg(feature = "schema")]
 mod schema_check;
+mod seal;
 #[cfg(feature = "serve")]
 mod serve;
 mod sessions;
@@ -206,6 +207,16 @@ async fn run_command(cli: Cli, settings: &[Setting]) -> Result<(), CommandFailur
         Command::Watch(args) => {
             let database = OpenDatabase::open(context).await?;
             Box::pin(watch::watch(&database, args, &mut out)).await?;
+            database.close().await
+        }
+        Command::Seal(args) => {
+            let database = OpenDatabase::open_as_stored(context).await?;
+            Box::pin(seal::seal(&database, args, &mut out)).await?;
+            database.close().await
+        }
+        Command::Verify(args) if !args.against.is_empty() => {
+            let database = OpenDatabase::open_as_stored(context).await?;
+            Box::pin(seal::against(&database, &args.against, &mut out)).await?;
             database.close().await
         }
         Command::Verify(args) => {

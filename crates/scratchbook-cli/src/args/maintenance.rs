@@ -1,4 +1,4 @@
-//! The arguments of the maintenance commands: watch, verify, prune, reseal and schema.
+//! The arguments of the maintenance commands: watch, seal, verify, prune, reseal and schema.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,13 @@ pub(super) const VERIFY_EXAMPLES: &str = "\
 Examples:
   scratchbook verify
   scratchbook verify --app shop
-  scratchbook verify --session shop/alice/s1";
+  scratchbook verify --session shop/alice/s1
+  scratchbook verify --against 2026-11-24.jsonl 2026-11-25.jsonl";
+
+pub(super) const SEAL_EXAMPLES: &str = "\
+Examples:
+  scratchbook seal --to 2026-11-24.jsonl
+  scratchbook seal --to 2026-11-25.jsonl --since 2026-11-24.jsonl";
 
 pub(super) const PRUNE_EXAMPLES: &str = "\
 Examples:
@@ -34,9 +40,23 @@ Examples:
   scratchbook reseal --keyring keyring.json --app shop --user alice";
 
 #[derive(Debug, Args)]
+pub(crate) struct SealArgs {
+    /// The new file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) to: PathBuf,
+    /// Seal only what was committed after this seal [default: everything that is stored]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) since: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     pub(crate) address: AddressArgs,
+    /// Compare what is stored with these files of `scratchbook seal`, and do nothing else
+    #[arg(long, value_name = "FILE", num_args = 1.., value_parser = values::seal_file,
+        conflicts_with_all = ["app", "user", "session", "last"])]
+    pub(crate) against: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]

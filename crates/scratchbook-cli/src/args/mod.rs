@@ -36,7 +36,7 @@ pub(crate) use address::{Address, AddressArgs, SessionArgs, Within, parts};
 pub(crate) use chat::ChatArgs;
 #[cfg(feature = "serve")]
 pub(crate) use health::HealthArgs;
-pub(crate) use maintenance::{PruneArgs, SchemaCheckArgs, SchemaCommand, VerifyArgs, WatchArgs};
+pub(crate) use maintenance::{PruneArgs, SchemaCheckArgs, SchemaCommand, SealArgs, VerifyArgs, WatchArgs};
 pub(crate) use scenario::Scenario;
 #[cfg(feature = "serve")]
 pub(crate) use serve::{AccessArgs, LimitArgs, LogFormat, LogLevel, ServeArgs};
@@ -262,10 +262,19 @@ Examples:
     /// line has the type `end`; to continue later, pass its cursor to --from. The exit code after Ctrl-C is 0.
     #[command(after_help = maintenance::WATCH_EXAMPLES)]
     Watch(WatchArgs),
+    /// Write the hashes of everything that is stored to a file, for `verify --against`
+    ///
+    /// The file has a line for each event and each value of the state, with its address and its hash, and no text. Keep
+    /// it where nobody who can write to the database can write. The file must not exist.
+    #[command(after_help = maintenance::SEAL_EXAMPLES)]
+    Seal(SealArgs),
     /// Recompute all state from events and logs, and compare it with the stored state
     ///
     /// Without options, the command verifies the whole database. It prints every difference, and the exit code is then
     /// 12. Other programs can write to the database in the meantime.
+    ///
+    /// With --against, the command compares what is stored with seals, and prints the first event or value that differs.
+    /// Exit code 12, too. It lists sessions that were deleted since, which are no difference.
     #[command(after_help = maintenance::VERIFY_EXAMPLES)]
     Verify(VerifyArgs),
     /// Delete expired sessions, old events and old entries of state logs

@@ -1,5 +1,6 @@
 //! Values on the command line: times, durations, labels, and positions in a change feed.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -67,6 +68,17 @@ pub(super) fn moment(text: &str) -> Result<PointInTime, String> {
 /// Parses a number of a type that excludes 0.
 pub(super) fn at_least_one<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| "it is a whole number, at least 1".to_owned())
+}
+
+/// Parses the path of a seal.
+pub(super) fn seal_file(text: &str) -> Result<PathBuf, String> {
+    let is_hash = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_hash {
+        return Err(
+            "name a file that 'scratchbook seal --to FILE' has written; hashes are not compared any more".to_owned()
+        );
+    }
+    Ok(PathBuf::from(text))
 }
 
 /// Parses the number of an event.

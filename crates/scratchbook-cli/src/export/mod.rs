@@ -17,6 +17,7 @@ use crate::progress::Progress;
 use crate::walk::Selection;
 use exporter::Exporter;
 use writer::LineWriter;
+pub(crate) use writer::{create_new, not_written};
 
 pub(crate) async fn export(context: &Context, args: ExportArgs, out: &mut Output) -> Result<(), CommandFailure> {
     let selection = Selection::new(args.app.as_deref(), args.user.as_deref())?;

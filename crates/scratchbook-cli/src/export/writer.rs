@@ -23,16 +23,11 @@ enum Destination {
 }
 
 impl LineWriter {
-    /// Creates a file, which must not exist. Only its owner can read it.
+    /// Creates a file, which must not exist. Only its owner can read it: it has everything as plain text, even if the
+    /// database is encrypted.
     pub(super) fn create(path: &Path, progress: Progress) -> Result<Self, CommandFailure> {
-        let name = path.display().to_string();
-        let mut options = File::options();
-        options.write(true).create_new(true);
-        // The file has everything as plain text, even if the database is encrypted.
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(path).map_err(|e| not_written(&name, e))?;
-        Ok(Self { to: Destination::File(BufWriter::new(file), name), counts: Counts::default(), progress })
+        let file = BufWriter::new(create_new(path)?);
+        Ok(Self { to: Destination::File(file, path.display().to_string()), counts: Counts::default(), progress })
     }
 
     pub(super) fn standard_output(progress: Progress) -> Self {
@@ -78,7 +73,16 @@ impl LineWriter {
     }
 }
 
-fn not_written(name: &str, error: io::Error) -> CommandFailure {
+/// Creates a file, which must not exist. Only its owner can read it.
+pub(crate) fn create_new(path: &Path) -> Result<File, CommandFailure> {
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map_err(|e| not_written(&path.display().to_string(), e))
+}
+
+pub(crate) fn not_written(name: &str, error: io::Error) -> CommandFailure {
     let (kind, message) = match error.kind() {
         io::ErrorKind::AlreadyExists => (ErrorKind::AlreadyExists, format!("{name} exists already; name a new file")),
         io::ErrorKind::NotFound => (ErrorKind::NotFound, format!("the folder of {name} does not exist; make it first")),

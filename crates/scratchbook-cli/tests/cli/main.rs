@@ -21,6 +21,7 @@ mod pages;
 mod past;
 mod prune;
 mod schema;
+mod seal;
 mod serve;
 mod servers;
 mod sessions;

@@ -31,6 +31,12 @@ impl FeedCursor {
         &self.0
     }
 
+    /// Returns the name of the feed. The feeds of other owners, and of other databases, have other names.
+    #[must_use]
+    pub fn feed(&self) -> &str {
+        self.0.split_once(' ').map_or("", |(name, _)| name)
+    }
+
     /// Returns the position in the feed with this name.
     ///
     /// # Errors
