@@ -1,33 +1,47 @@
-//! The browser with which the tests drive ADK's dev interface.
+//! The browser that the tests start, and the driver by which the tests of `gate` use pages.
 
 use crate::packages;
 use crate::servers::is_there;
 use crate::step::Stop;
 
-/// The word in the names of the tests that need the browser.
-const WORD: &str = "chromium";
-/// The names of the browser's program on different systems. The driver finds the program by itself.
+/// The names of the browser's program on different systems.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
-/// The name of the driver's program.
-const DRIVER: &str = "chromedriver";
 
-/// Runs the step `browser`.
+/// Runs the step `chromium`: installs the browser.
 pub(crate) fn install() -> Result<(), Stop> {
-    packages::ensure(missing).map_err(|stop| match stop {
+    packages::ensure(|| if has_browser() { vec![] } else { vec!["chromium"] }).map_err(|stop| match stop {
+        Stop::LeftOut(why) => {
+            Stop::LeftOut(format!("{why}. Until then the tests in modules named chromium are not run"))
+        }
+        failed => failed,
+    })
+}
+
+/// Runs the step `browser`: installs the browser and its driver.
+pub(crate) fn install_driver() -> Result<(), Stop> {
+    install()?;
+    packages::ensure(|| if has_driver() { vec![] } else { vec!["chromium-driver"] }).map_err(|stop| match stop {
         Stop::LeftOut(why) => Stop::LeftOut(format!(
-            "{why}. Any Chromium or Chrome does whose chromedriver is in PATH. Until then the tests with {WORD} in their \
-             names are not run"
+            "{why}. Any chromedriver in PATH does that fits the browser. Until then the tests in modules named \
+             chromedriver are not run"
         )),
         failed => failed,
     })
 }
 
-/// Returns the word by which the tests that need the browser are skipped; `None` if it is installed.
-pub(crate) fn skips() -> Option<String> {
-    (!missing().is_empty()).then(|| WORD.to_owned())
+/// Returns the modules whose tests are not run because a program is missing.
+pub(crate) fn missing() -> Vec<&'static str> {
+    match (has_browser(), has_driver()) {
+        (true, true) => vec![],
+        (true, false) => vec!["chromedriver"],
+        (false, _) => vec!["chromium", "chromedriver"],
+    }
 }
 
-fn missing() -> Vec<&'static str> {
-    let needed = [("chromium", BROWSERS.into_iter().any(is_there)), ("chromium-driver", is_there(DRIVER))];
-    needed.into_iter().filter(|(_, there)| !there).map(|(package, _)| package).collect()
+fn has_browser() -> bool {
+    BROWSERS.into_iter().any(is_there)
+}
+
+fn has_driver() -> bool {
+    is_there("chromedriver")
 }

@@ -10,56 +10,51 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::changed::StorePackage;
+use crate::changed::ChangedStore;
 use crate::command::{cargo, show};
 use crate::step::Stop;
+use crate::tiers::{self, PACKAGES_OF_GATE, Tier};
 use crate::tools;
 use crate::workspace::{items, text};
 
 /// The packages to build and test.
 #[derive(Clone, Debug)]
 pub(crate) enum BuildScope {
-    /// The whole workspace.
-    All,
-    /// These packages; only these packages are built.
-    Part(Vec<String>),
-    /// These packages, from a build of the whole workspace, so that nothing is built again for them. If a store is
-    /// named, the packages that depend on it run only the tests on this store.
-    Changed(BTreeSet<String>, Option<StorePackage>),
+    /// What a tier tests. `gate` builds the whole workspace.
+    Tier(Tier),
+    /// These packages with the tests of `cargo xtask test`. If a store is named, its package alone has changed.
+    Changed(BTreeSet<String>, Option<ChangedStore>),
 }
 
 impl BuildScope {
-    /// Returns whether the scope contains no package.
-    pub(crate) fn is_empty(&self) -> bool {
-        match self {
-            Self::All => false,
-            Self::Part(names) => names.is_empty(),
-            Self::Changed(names, _) => names.is_empty(),
-        }
-    }
-
-    /// Returns whether a package's tests are run.
+    /// Returns whether the tests of a package are run.
     pub(crate) fn names(&self, package: &str) -> bool {
         match self {
-            Self::All => true,
-            Self::Part(names) => names.iter().any(|name| name == package),
-            Self::Changed(names, _) => names.contains(package),
+            Self::Tier(Tier::Test) => !PACKAGES_OF_GATE.contains(&package),
+            Self::Tier(Tier::Gate) => true,
+            Self::Changed(names, _) => names.contains(package) && !PACKAGES_OF_GATE.contains(&package),
         }
     }
 
-    /// Returns the word that selects tests of a package by their names; `None` if all are run.
-    pub(crate) fn word(&self, package: &str) -> Option<&'static str> {
+    /// Returns whether a test is run.
+    pub(crate) fn selects(&self, package: &str, test: &str) -> bool {
         match self {
-            Self::Changed(_, Some(store)) if store.package != package => Some(store.word),
-            Self::All | Self::Part(_) | Self::Changed(..) => None,
+            Self::Tier(tier) => tiers::tier(package, test) == *tier,
+            Self::Changed(_, None) => tiers::tier(package, test) == Tier::Test,
+            // The tests of this store, also those of `gate`: it may be MariaDB. Others test it in no module of its own.
+            Self::Changed(_, Some(store)) => package == store.package || tiers::is_in(test, store.modules),
         }
     }
 
-    /// Returns the packages that are built, as arguments of Cargo.
-    fn built(&self) -> Vec<String> {
+    /// Returns what is built, as arguments of Cargo. It is always the workspace, so that dependencies have the same
+    /// features each time.
+    fn built(&self) -> Vec<&'static str> {
         match self {
-            Self::All | Self::Changed(..) => vec!["--workspace".to_owned()],
-            Self::Part(names) => names.iter().flat_map(|name| ["--package".to_owned(), name.clone()]).collect(),
+            Self::Tier(Tier::Gate) => vec!["--workspace", "--all-targets"],
+            _ => {
+                let excluded = PACKAGES_OF_GATE.iter().flat_map(|package| ["--exclude", package]);
+                ["--workspace", "--all-targets"].into_iter().chain(excluded).collect()
+            }
         }
     }
 }
@@ -83,24 +78,30 @@ pub(crate) struct TestProgram {
     /// The folder of the program's package, in which Cargo would run it.
     pub(crate) folder: PathBuf,
     pub(crate) has_integration_tests: bool,
-    /// A word that selects the tests that are run.
-    pub(crate) word: Option<&'static str>,
 }
 
 /// Builds libraries, programs, tests, examples and benches of a scope, and prints every warning and error.
 pub(crate) fn build(scope: &BuildScope) -> Result<Build, Stop> {
-    let mut command = checked(&["test", "--all-features", "--all-targets", "--no-run"]);
+    let mut command = checked(&["test", "--all-features", "--no-run"]);
     let messages = messages(command.args(["--message-format", "json"]).args(scope.built()))?;
     let mut programs: Vec<_> = messages.iter().filter_map(test_program).collect();
     programs.retain(|program| scope.names(&program.package));
-    programs.iter_mut().for_each(|program| program.word = scope.word(&program.package));
     programs.sort_by_cached_key(|program| {
         // Larger programs run longer. The largest one begins first, so that it does not run alone at the end.
         let bytes = fs::metadata(&program.path).map_or(0, |file| file.len());
         (!program.has_integration_tests, Reverse(bytes))
     });
-    let warnings = messages.iter().filter(|message| message["message"]["level"] == "warning").count();
+    let warnings = count_warnings(&messages);
     Ok(Build { programs, warnings })
+}
+
+/// Runs a build, prints its messages, and returns the number of warnings.
+pub(crate) fn warnings(command: &mut Command) -> Result<usize, Stop> {
+    Ok(count_warnings(&messages(command.args(["--message-format", "json"]))?))
+}
+
+fn count_warnings(messages: &[Value]) -> usize {
+    messages.iter().filter(|message| message["message"]["level"] == "warning").count()
 }
 
 /// Returns a call of Cargo that builds our packages with clippy in the place of the compiler. Every call for the same
@@ -157,7 +158,7 @@ fn test_program(message: &Value) -> Option<TestProgram> {
         format!("{package} {target}")
     };
     let folder = manifest.parent().map(PathBuf::from).unwrap_or_default();
-    Some(TestProgram { name, package: package.to_owned(), path, folder, has_integration_tests, word: None })
+    Some(TestProgram { name, package: package.to_owned(), path, folder, has_integration_tests })
 }
 
 #[cfg(test)]
@@ -200,17 +201,18 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_built_with_the_whole_workspace() {
-        let changed = BuildScope::Changed(BTreeSet::from(["a".to_owned()]), None);
-        assert_eq!(changed.built(), ["--workspace"]);
-        assert!(changed.names("a") && !changed.names("b") && !changed.is_empty());
-        assert_eq!(BuildScope::Part(vec!["a".to_owned()]).built(), ["--package", "a"]);
+    fn tiers_select_packages_and_tests() {
+        let (test, gate) = (BuildScope::Tier(Tier::Test), BuildScope::Tier(Tier::Gate));
+        assert!(!test.names("custom-store") && gate.names("custom-store"));
+        assert!(test.selects("a", "sqlite::b") && !gate.selects("a", "sqlite::b"));
+        assert!(!test.selects("a", "mariadb::b") && gate.selects("a", "mariadb::b"));
     }
 
     #[test]
-    fn a_word_selects_the_tests_of_the_packages_that_depend_on_a_store() {
-        let store = StorePackage { package: "a", word: "lite" };
+    fn a_store_that_alone_has_changed_selects_its_own_tests() {
+        let store = ChangedStore { package: "a", modules: &["lite"] };
         let changed = BuildScope::Changed(BTreeSet::from(["a".to_owned(), "b".to_owned()]), Some(store));
-        assert_eq!((changed.word("a"), changed.word("b")), (None, Some("lite")));
+        assert!(changed.selects("a", "c") && changed.selects("b", "lite::c") && !changed.selects("b", "c"));
+        assert!(changed.names("b") && !changed.names("c"));
     }
 }

@@ -1,6 +1,6 @@
 //! Selects what `cargo xtask test --changed` runs: the packages with a changed file, and all packages that depend on
-//! them. If only one store has changed, only those tests of the other packages are selected that have the store's
-//! database in their names.
+//! them. If only one store has changed, only those tests of the other packages are selected that are in a module named
+//! after the store's database.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,11 +17,11 @@ const MAIN: [&str; 2] = ["main", "origin/main"];
 const OF_EVERYTHING: [&str; 5] =
     ["Cargo.toml", "Cargo.lock", "clippy.toml", "rust-toolchain.toml", ".cargo/config.toml"];
 
-/// The packages of stores on servers, each with the word in the names of the tests that run on this store. SQLite is
-/// not among them: most tests of the server and the command run on it, and their names do not say so.
-const STORES: [StorePackage; 2] = [
-    StorePackage { package: "scratchbook-mysql", word: "mariadb" },
-    StorePackage { package: "scratchbook-postgres", word: "postgres" },
+/// The packages of stores, each with the modules whose tests run on this store. SQLite is not among them: most tests of
+/// the server and the command run on it.
+const STORES: [ChangedStore; 2] = [
+    ChangedStore { package: "scratchbook-mysql", modules: &["mariadb", "mysql", "own_mariadb", "own_mysql"] },
+    ChangedStore { package: "scratchbook-postgres", modules: &["postgres", "own_postgres"] },
 ];
 
 /// The changes since this branch left the main branch, committed or not.
@@ -32,14 +32,14 @@ pub(crate) struct Changed {
     /// The packages to check: those with a changed file, and all packages that depend on them.
     pub(crate) packages: BTreeSet<String>,
     /// The store, if only this store has changed.
-    pub(crate) store: Option<StorePackage>,
+    pub(crate) store: Option<ChangedStore>,
 }
 
-/// A store's package, with the word in the names of the tests that run on it.
+/// A store's package, with the modules whose tests run on the store.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct StorePackage {
+pub(crate) struct ChangedStore {
     pub(crate) package: &'static str,
-    pub(crate) word: &'static str,
+    pub(crate) modules: &'static [&'static str],
 }
 
 impl Changed {
@@ -63,7 +63,7 @@ impl Changed {
 }
 
 /// Returns the store that contains all changes, if there is one.
-fn only_store(own: &BTreeSet<String>) -> Option<StorePackage> {
+fn only_store(own: &BTreeSet<String>) -> Option<ChangedStore> {
     STORES.into_iter().find(|store| !own.is_empty() && own.iter().all(|name| name == store.package))
 }
 
@@ -140,13 +140,11 @@ mod tests {
     }
 
     #[test]
-    fn tests_are_selected_by_name_if_one_store_alone_has_changed() {
-        let word =
-            |names: &[&str]| only_store(&names.iter().map(ToString::to_string).collect()).map(|store| store.word);
-        assert_eq!(word(&["scratchbook-postgres"]), Some("postgres"));
-        assert_eq!(word(&["scratchbook-postgres", "scratchbook-core"]), None);
-        assert_eq!(word(&["scratchbook-postgres", "scratchbook-mysql"]), None);
-        assert_eq!(word(&[]), None);
+    fn one_store_that_alone_has_changed_is_found() {
+        let found = |names: &[&str]| only_store(&names.iter().map(ToString::to_string).collect()).map(|s| s.package);
+        assert_eq!(found(&["scratchbook-postgres"]), Some("scratchbook-postgres"));
+        assert_eq!(found(&["scratchbook-postgres", "scratchbook-core"]), None);
+        assert_eq!(found(&[]), None);
     }
 
     #[test]

@@ -6,7 +6,6 @@ use std::path::Path;
 use crate::circles::Crates;
 use crate::command::{READS_LOCK, program, root};
 use crate::documents;
-use crate::prose::idioms;
 use crate::step::Stop;
 
 /// A source file with more lines than this has to be split.
@@ -61,7 +60,7 @@ fn check_file(path: &str, breaches: &mut Vec<String>, crates: &mut Crates) -> Re
     }
     let bytes = fs::read(&full).map_err(|error| Stop::Failed(format!("{path}: {error}")))?;
     let text = String::from_utf8_lossy(&bytes);
-    let found = [in_text(path, &text), idioms(path, &text), documents::breaches(path, &text)].concat();
+    let found = [in_text(path, &text), documents::breaches(path, &text)].concat();
     breaches.extend(found.into_iter().map(|breach| format!("{path}{breach}")));
     crates.add(path, &text);
     Ok(())
@@ -128,7 +127,7 @@ pub(crate) fn is_test(path: &str) -> bool {
 const MARKERS: [&str; 4] =
     [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("dbg", "!("), concat!("#[", "ignore")];
 
-/// The mark of long tests, which is allowed: `cargo xtask test full` runs these tests in its step `clusters`.
+/// The mark of long tests, which is allowed: `cargo xtask full` runs these tests in its step `clusters`.
 const LONG: &str = concat!("#[", "ignore = \"long: ");
 
 fn marker(line: &str) -> Option<&'static str> {

@@ -1,22 +1,21 @@
-//! The project's own commands: `cargo xtask test`, `cargo xtask test full`, `cargo xtask bench`, `cargo xtask dist`,
-//! `cargo xtask picture`.
+//! The project's own commands: `cargo xtask test`, `gate`, `full`, `bench`, `dist` and `picture`.
 //!
 //! # Layout
 //!
 //! - `steps.rs`: the steps in their order. Start here to add a check.
-//! - `step.rs`: how steps are run and reported.
+//! - `step.rs`: how steps are run and reported; `passed.rs`: those that have passed on this commit.
+//! - `tiers.rs`: which tests belong to `test`, and which to `gate`.
 //! - `workspace.rs`: the packages, from `cargo metadata`; `changed.rs`: the packages that a branch has changed.
-//! - `build.rs`: the build of the tests, with clippy; `suite.rs` runs them side by side; `rustdoc.rs`: the documentation;
-//!   `features.rs`: each feature by itself.
+//! - `build.rs`: the build of the tests, with clippy; `suite.rs` runs them side by side; `features.rs`: each feature by
+//!   itself.
 //! - `command.rs`, `tools.rs`, `packages.rs`: starting programs, and installing those that a step needs.
-//! - `servers.rs`, `python.rs`, `node.rs`, `browser.rs`: what the tests need: database servers, a Python with
+//! - `servers.rs`, `mysql.rs`, `python.rs`, `node.rs`, `browser.rs`: what the tests need: database servers, a Python with
 //!   google-adk, packages from npm, and a browser; `package.rs`: the Python package.
 //! - `compare.rs`: the side-by-side benchmark.
 //! - `instructions.rs`: how many instructions calls execute.
 //! - `planted/`: errors planted in concurrent code, which its tests have to find.
 //! - `deploy.rs`: checks of `deploy/`; `dist.rs`: the shipped files; `versions.rs`: an older build beside this one.
-//! - `house.rs`, `circles.rs`, `documents.rs`, `prose.rs`, `release.rs`: rules that no other tool checks, as functions
-//!   of text.
+//! - `house.rs`, `circles.rs`, `documents.rs`, `release.rs`: rules that no other tool checks, as functions of text.
 
 mod browser;
 mod build;
@@ -34,15 +33,15 @@ mod mysql;
 mod node;
 mod package;
 mod packages;
+mod passed;
 mod planted;
-mod prose;
 mod python;
 mod release;
-mod rustdoc;
 mod servers;
 mod step;
 mod steps;
 mod suite;
+mod tiers;
 mod tools;
 mod versions;
 mod workspace;
@@ -53,15 +52,20 @@ use compare::Task;
 use step::{Step, Stop};
 
 const USAGE: &str = "\
-usage: cargo xtask test [full] [--list | --changed | --step NAME...]
+usage: cargo xtask test [--list | --changed | --names | --step NAME...]
+       cargo xtask gate | full [--list | --step NAME...]
        cargo xtask bench [--quick] [--only NAME]... [--minutes N] [--wait N] [--fresh] [--publish]
        cargo xtask bench plots | profile
        cargo xtask bench ratios | serve | package | instructions [--accept] | ARGUMENTS OF cargo bench
        cargo xtask picture
        cargo xtask dist [archive | wheel | source ...] [--profile PROFILE] [--target TARGET]
 
-  test        every check of the project
-  test full   the same, and what takes long: clusters, fuzzing, more crashes, more cases, release builds, licences
+  test        what a change may break, on a laptop: format, rules, clippy, memory, SQLite, PostgreSQL, the server, the
+              command, the Python package, and a page in a browser
+  gate        what CI also runs: MariaDB and MySQL, google-adk, ADK for TypeScript, browsers, timed tests, the
+              documentation, examples, and lab/
+  full        both, and what takes long: clusters, histories, fuzzing, more crashes, release builds, licences. Steps
+              that have passed on this commit, in any of the three, are not run again
   bench       scratchbook, other systems and the machine's limit, side by side, in two hours. A run that was
               interrupted continues. --quick takes some three minutes, --only NAME measures one workload, system or
               store, --fresh begins again, --publish writes the pages, the plots and the results
@@ -70,7 +74,7 @@ usage: cargo xtask test [full] [--list | --changed | --step NAME...]
   bench ratios  the ratio benches
   bench serve   the server beside adk api_server
   bench package the Python package beside google-adk's session services
-  bench instructions  what calls cost in instructions; --accept: writes the counts that the test command compares
+  bench instructions  what calls cost in instructions; --accept: writes the counts that the gate compares
   picture     writes the pictures in docs/images: the terminal, from what the command prints, and the inspector
   dist        makes what is shipped in target/shipped: the archive, the wheel and the source package. Each is used as
               by somebody who has nothing else: a wheel is built from the source package, and both wheels are
@@ -78,36 +82,29 @@ usage: cargo xtask test [full] [--list | --changed | --step NAME...]
 
   --list      say which steps there are
   --step NAME run these steps alone
-  --changed   format, rules, clippy and tests for what has changed since this branch left main, committed or not:
-              the packages with a changed file and all that depend on them. If the store of PostgreSQL or MariaDB
-              alone has changed, these run only the tests with the database in their names. If a package has changed,
-              the steps servers, python, node and browser are run before. The step package is run after, if a file in
-              bindings/python or a document with a Python program has changed. A package is
-              built as `cargo xtask test` builds it, so the one builds nothing again that the other has built
+  --names     build the tests, and print the name of each with its tier and its program
+  --changed   format, rules, and the tests for what has changed since this branch left main, committed or not: those
+              of the packages with a changed file and of all that depend on them. If the store of PostgreSQL or MySQL
+              alone has changed, the others run only their tests in modules that are named after the database
 ";
 
 fn main() -> ExitCode {
-    if let Some(code) = rustdoc::instead() {
-        return code;
-    }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
-        ["--help" | "-h"] | ["test" | "bench", "--help" | "-h"] => {
+        ["--help" | "-h"] | ["test" | "gate" | "full" | "bench", "--help" | "-h"] => {
             print!("{USAGE}");
             ExitCode::SUCCESS
         }
-        ["test"] => {
-            say_what_is_for_full();
-            step::run(steps::test())
-        }
-        ["test", "full"] => step::run(steps::full()),
+        ["test"] => step::run(steps::test()),
+        ["gate"] => step::run(steps::gate()),
+        ["full"] => step::run_remaining(steps::full()),
         ["test", "--list"] => list(&steps::test()),
-        ["test", "full", "--list"] => list(&steps::full()),
+        ["gate", "--list"] => list(&steps::gate()),
+        ["full", "--list"] => list(&steps::full()),
         ["test", "--changed"] => run_found(steps::changed()),
-        ["test", "--step", names @ ..] | ["test", "full", "--step", names @ ..] if !names.is_empty() => {
-            run_named(names)
-        }
+        ["test", "--names"] => suite::print_names().map_or_else(|why| stop(&why), |()| ExitCode::SUCCESS),
+        ["test" | "gate" | "full", "--step", names @ ..] if !names.is_empty() => run_named(names),
         ["picture"] => step::run(vec![steps::picture()]),
         ["dist", words @ ..] if dist::DistOptions::of(words).is_some() => {
             let options = dist::DistOptions::of(words).unwrap_or_default();
@@ -131,14 +128,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the names of the steps that this run leaves out because they take long.
-fn say_what_is_for_full() {
-    let short: Vec<_> = steps::test().iter().map(|step| step.name).collect();
-    let full = steps::full();
-    let long: Vec<_> = full.iter().map(|step| step.name).filter(|name| !short.contains(name)).collect();
-    println!("Not in this run, but in `cargo xtask test full`: {}.", long.join(", "));
-}
-
 fn list(steps: &[Step]) -> ExitCode {
     for step in steps {
         println!("{:13} {}", step.name, step.what);
@@ -160,9 +149,9 @@ fn stop(why: &Stop) -> ExitCode {
 }
 
 fn run_named(names: &[&str]) -> ExitCode {
-    let all: Vec<Step> = steps::full().into_iter().chain(steps::parts()).collect();
+    let all = steps::full();
     if let Some(name) = names.iter().find(|name| !all.iter().any(|step| step.name == **name)) {
-        eprintln!("no step is called '{name}'; `cargo xtask test full --list` names them all");
+        eprintln!("no step is called '{name}'; `cargo xtask full --list` names them all");
         return ExitCode::from(2);
     }
     step::run(all.into_iter().filter(|step| names.contains(&step.name)).collect())

@@ -11,8 +11,8 @@ use std::process::Command;
 use crate::command::{output, program, root, run};
 use crate::step::Stop;
 
-/// The words in the names of the tests that need MySQL.
-const WORDS: [&str; 2] = ["mysql::", "own_mysql"];
+/// The modules whose tests need MySQL.
+const MODULES: [&str; 2] = ["mysql", "own_mysql"];
 
 const PACKAGES: [&str; 2] = ["mysql-server-core", "mysql-client-core"];
 
@@ -23,9 +23,9 @@ done"#;
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Returns the words by which tests are skipped if there is no MySQL.
-pub(crate) fn skips() -> Vec<String> {
-    if is_there() { Vec::new() } else { WORDS.map(str::to_owned).into() }
+/// Returns the modules whose tests are not run if there is no MySQL.
+pub(crate) fn missing() -> Vec<&'static str> {
+    if is_there() { Vec::new() } else { MODULES.into() }
 }
 
 fn is_there() -> bool {
@@ -39,7 +39,7 @@ pub(crate) fn ensure() {
         return;
     }
     if let Err(Stop::Failed(why) | Stop::LeftOut(why)) = unpack() {
-        println!("MySQL is left out, and the tests with {} in their names are not run: {why}", WORDS.join(" or "));
+        println!("MySQL is left out, and the tests in modules named {} are not run: {why}", MODULES.join(" or "));
     }
 }
 

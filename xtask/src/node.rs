@@ -13,8 +13,8 @@ const PACKAGES: &str = "crates/scratchbook-server/tests/node";
 const LIST: &str = "package.json";
 /// The lock file, with the versions of the packages and of their dependencies.
 const LOCK: &str = "package-lock.json";
-/// The words in the names of the tests that need the packages.
-const WORDS: [&str; 3] = ["adk_js", "axe_core", "mcp_everything"];
+/// The modules whose tests need the packages.
+const MODULES: [&str; 3] = ["adk_js", "axe_core", "mcp_everything"];
 /// The oldest major version of node on which the packages run.
 const OLDEST: u32 = 20;
 
@@ -26,17 +26,17 @@ pub(crate) fn install() -> Result<(), Stop> {
     }
     make(&folder(), &lock).map_err(|stop| match stop {
         Stop::Failed(why) | Stop::LeftOut(why) => Stop::LeftOut(format!(
-            "{why}. It takes node {OLDEST} or newer with npm in PATH, and npm's registry. Until then the tests with \
-             {} in their names are not run",
-            WORDS.join(" or ")
+            "{why}. It takes node {OLDEST} or newer with npm in PATH, and npm's registry. Until then the tests in \
+             modules named {} are not run",
+            MODULES.join(" or ")
         )),
     })
 }
 
-/// Returns the words by which tests are skipped because they need packages that are missing.
-pub(crate) fn skips() -> Vec<String> {
+/// Returns the modules whose tests are not run because they need packages that are missing.
+pub(crate) fn missing() -> Vec<&'static str> {
     let is_there = lock().is_ok_and(|lock| is_installed(&folder(), &lock));
-    if is_there { Vec::new() } else { WORDS.map(str::to_owned).to_vec() }
+    if is_there { Vec::new() } else { MODULES.to_vec() }
 }
 
 fn lock() -> Result<String, Stop> {

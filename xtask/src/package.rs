@@ -46,26 +46,39 @@ pub(crate) fn test() -> Result<(), Stop> {
     for words in [["format", "--check"], ["check", "--quiet"]] {
         run(program(python::interpreter()).args(["-m", "ruff"]).args(words).arg("bindings/python"))?;
     }
-    let words = ["build", "--quiet", "--workspace", "--all-features", "--lib", "--bin", "with-servers"];
-    place(&mut checked(&words), &steps::built(&[]))?;
+    place(&mut library(), &steps::built(&[]))?;
     run(&mut of_package(&["-m", "mypy", "--config-file", "bindings/python/pyproject.toml", "-p", "scratchbook"]))?;
     run(&mut of_package(&["-m", "mypy.stubtest", "scratchbook._scratchbook"]))?;
-    tests()
+    // Without the addresses of servers, the tests of servers are skipped.
+    run(&mut of_package(&["-m", "pytest", "--quiet", "bindings/python"]))
+}
+
+/// Runs the step `package-servers`: the package's tests of database servers.
+pub(crate) fn test_on_servers() -> Result<(), Stop> {
+    python::install()?;
+    place(&mut library(), &steps::built(&[]))?;
+    on_servers(&["-k", "postgres or mariadb"])
+}
+
+/// Returns a build of the library with the features of the workspace, which the tests have built already.
+fn library() -> Command {
+    checked(&["build", "--quiet", "--workspace", "--all-features", "--lib", "--bin", "with-servers"])
 }
 
 /// Runs the step `wheel`: the same tests on a wheel that maturin has built.
 pub(crate) fn wheel_test() -> Result<(), Stop> {
     python::install()?;
     install("dev")?;
-    tests()
+    on_servers(&[])
 }
 
-fn tests() -> Result<(), Stop> {
+/// Runs the package's tests with the addresses of servers.
+fn on_servers(options: &[&str]) -> Result<(), Stop> {
     // Tests that need a missing server are skipped. The step reports this at its end.
     let installed = servers::install();
     let mut tests = with_servers()?;
-    tests.arg(python::interpreter()).args(["-m", "pytest", "--quiet", "bindings/python"]).env("PYTHONPATH", site());
-    run(&mut tests)?;
+    tests.arg(python::interpreter()).args(["-m", "pytest", "--quiet", "bindings/python"]);
+    run(tests.args(options).env("PYTHONPATH", site()))?;
     installed
 }
 

@@ -12,8 +12,8 @@ use crate::step::Stop;
 const REQUIREMENTS: &str = "crates/scratchbook-cli/tests/google_adk/requirements.txt";
 /// The environment variable with the path of the user's own Python, in which the packages are installed.
 const VARIABLE: &str = "SCRATCHBOOK_TEST_PYTHON";
-/// The words in the names of the tests that need Python.
-const WORDS: [&str; 3] = ["google_adk", "schemathesis", "generated_client"];
+/// The modules whose tests need Python.
+const MODULES: [&str; 3] = ["google_adk", "schemathesis", "generated_client"];
 
 /// The packages that the tests of `import_adk` need besides an older google-adk.
 const BESIDE_OLD: &str =
@@ -83,18 +83,18 @@ pub(crate) fn install() -> Result<(), Stop> {
     ensure(&folder(), &requirements, for_tests()).map(drop).map_err(|stop| match stop {
         Stop::Failed(why) | Stop::LeftOut(why) => Stop::LeftOut(format!(
             "{why}. It takes Python 3.10 or newer with venv (on Debian and Ubuntu: python3-venv) and the package index \
-             of pip; or set {VARIABLE} to a Python that has what {REQUIREMENTS} lists. Until then the tests with \
-             {} in their names are not run",
-            WORDS.join(" or ")
+             of pip; or set {VARIABLE} to a Python that has what {REQUIREMENTS} lists. Until then the tests in \
+             modules named {} are not run",
+            MODULES.join(" or ")
         )),
     })
 }
 
-/// Returns the words by which tests are skipped because Python is missing.
-pub(crate) fn skips() -> Vec<String> {
+/// Returns the modules whose tests are not run because Python is missing.
+pub(crate) fn missing() -> Vec<&'static str> {
     let requirements = fs::read_to_string(root().join(REQUIREMENTS)).unwrap_or_default();
     let there = of_environment() || is_installed(&folder(), &requirements);
-    if there { Vec::new() } else { WORDS.map(str::to_owned).to_vec() }
+    if there { Vec::new() } else { MODULES.to_vec() }
 }
 
 /// Returns the Python with the packages: the user's own, or that of the virtual environment.

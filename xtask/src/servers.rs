@@ -1,4 +1,4 @@
-//! Installs the database servers that the tests start, and names the tests to skip if a server is missing.
+//! Installs the database servers that the tests start, and names the modules whose tests a missing server skips.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,10 @@ use crate::packages;
 use crate::python;
 use crate::step::Stop;
 
-/// A server. `word` is in the names of the tests that need it.
+/// A server.
 struct DatabaseServer {
-    word: &'static str,
+    /// The modules whose tests need it. Tests of the last one start their own, even if the user names a server.
+    modules: [&'static str; 2],
     package: &'static str,
     programs: &'static [&'static str],
     /// The environment variable with the address of a server that the user provides.
@@ -20,13 +21,13 @@ struct DatabaseServer {
 
 const SERVERS: [DatabaseServer; 2] = [
     DatabaseServer {
-        word: "postgres",
+        modules: ["postgres", "own_postgres"],
         package: "postgresql",
         programs: &["initdb", "psql"],
         variable: "SCRATCHBOOK_TEST_POSTGRES",
     },
     DatabaseServer {
-        word: "mariadb",
+        modules: ["mariadb", "own_mariadb"],
         package: "mariadb-server",
         programs: &["mariadb-install-db", "mariadbd", "mariadb"],
         variable: "SCRATCHBOOK_TEST_MYSQL",
@@ -38,35 +39,44 @@ impl DatabaseServer {
         self.programs.iter().all(|program| is_there(program))
     }
 
-    /// Returns the word by which tests are skipped. If the server is not installed but the user names one, only tests
+    /// Returns the modules whose tests are skipped. If the server is not installed but the user names one, only tests
     /// that start and kill their own server are skipped.
-    fn skips(&self, installed: bool, named: bool) -> Option<String> {
+    fn skipped(&self, installed: bool, named: bool) -> &[&'static str] {
         match (installed, named) {
-            (true, _) => None,
-            (false, true) => Some(format!("own_{}", self.word)),
-            (false, false) => Some(self.word.to_owned()),
+            (true, _) => &[],
+            (false, true) => &self.modules[1..],
+            (false, false) => &self.modules,
         }
     }
+}
+
+/// Runs the step `postgres`: installs what `cargo xtask test` needs.
+pub(crate) fn install_postgres() -> Result<(), Stop> {
+    ensure(&SERVERS[..1])
 }
 
 /// Runs the step `servers`.
 pub(crate) fn install() -> Result<(), Stop> {
     mysql::ensure();
-    let missing = || SERVERS.iter().filter(|server| !server.is_installed()).map(|server| server.package).collect();
+    ensure(&SERVERS)
+}
+
+fn ensure(servers: &[DatabaseServer]) -> Result<(), Stop> {
+    let missing = || servers.iter().filter(|server| !server.is_installed()).map(|server| server.package).collect();
     packages::ensure(missing).map_err(|stop| match stop {
         Stop::LeftOut(why) => {
-            let filters = skips();
-            Stop::LeftOut(format!("{why}. Until then the tests with {} in their names are not run", filters.join(", ")))
+            let modules = self::missing().join(", ");
+            Stop::LeftOut(format!("{why}. Until then the tests in modules named {modules} are not run"))
         }
         failed => failed,
     })
 }
 
-/// Returns the words by which tests are skipped because their server is missing.
-pub(crate) fn skips() -> Vec<String> {
+/// Returns the modules whose tests are not run because their server is missing.
+pub(crate) fn missing() -> Vec<&'static str> {
     let named = |server: &DatabaseServer| std::env::var(server.variable).is_ok_and(|uri| !uri.is_empty());
-    let missing = SERVERS.iter().filter_map(|server| server.skips(server.is_installed(), named(server)));
-    missing.chain(mysql::skips()).collect()
+    let servers = SERVERS.iter().flat_map(|server| server.skipped(server.is_installed(), named(server)));
+    servers.copied().chain(mysql::missing()).collect()
 }
 
 /// Runs the step `clusters`: runs every test that is marked as long, one at a time.
@@ -76,7 +86,7 @@ pub(crate) fn clusters() -> Result<(), Stop> {
     command.env("PATH", path);
     // `--show-output` prints what the tests measure.
     command.args(["--", "--ignored", "--test-threads=1", "--show-output"]);
-    run(command.args(mysql::skips().iter().flat_map(|word| ["--skip", word])))
+    run(command.args(mysql::missing().iter().flat_map(|module| ["--skip".to_owned(), format!("{module}::")])))
 }
 
 /// Patroni and what it needs. Debian 12 has version 3.0.2, under which acknowledged commits may be lost (docs/safety.md).
@@ -133,10 +143,9 @@ mod tests {
     #[test]
     fn tests_without_a_server_are_skipped_and_no_others() {
         let [postgres, mariadb] = SERVERS;
-        assert_eq!(postgres.skips(true, false), None);
-        assert_eq!(postgres.skips(true, true), None);
-        assert_eq!(postgres.skips(false, true).unwrap(), "own_postgres");
-        assert_eq!(mariadb.skips(false, false).unwrap(), "mariadb");
+        assert!(postgres.skipped(true, false).is_empty() && postgres.skipped(true, true).is_empty());
+        assert_eq!(postgres.skipped(false, true), ["own_postgres"]);
+        assert_eq!(mariadb.skipped(false, false), ["mariadb", "own_mariadb"]);
     }
 
     #[test]

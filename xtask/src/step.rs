@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::passed::Passed;
+
 /// The function of a step.
 pub(crate) type StepFn = Box<dyn FnOnce() -> Result<(), Stop> + Send>;
 
@@ -76,10 +78,27 @@ struct FinishedStep {
     time: Duration,
 }
 
-/// Runs every step and reports. With `CI=true`, a step that was left out is a failure too.
+/// Runs every step, reports, and records the steps that passed. With `CI=true`, a step that was left out is a failure
+/// too.
 pub(crate) fn run(steps: Vec<Step>) -> ExitCode {
+    run_recorded(steps, &Passed::here())
+}
+
+/// Runs every step that has not passed on this commit.
+pub(crate) fn run_remaining(mut steps: Vec<Step>) -> ExitCode {
+    let passed = Passed::here();
+    let before: Vec<_> = steps.iter().map(|step| step.name).filter(|name| passed.contains(name)).collect();
+    if !before.is_empty() {
+        println!("Passed on this commit before: {}.", before.join(", "));
+    }
+    steps.retain(|step| !passed.contains(step.name));
+    run_recorded(steps, &passed)
+}
+
+fn run_recorded(steps: Vec<Step>, record: &Passed) -> ExitCode {
     let started = Instant::now();
     let done = run_all(steps);
+    done.iter().filter(|step| step.result.is_ok()).for_each(|step| record.add(step.name));
     let strict = std::env::var("CI").is_ok_and(|ci| ci == "true");
     print!("{}", report(&done, started.elapsed(), strict));
     if passed(&done, strict) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -208,6 +227,7 @@ mod tests {
     #[test]
     fn every_step_is_run_whatever_became_of_the_one_before() {
         let fail = || Step::new("a", "", || Err(Stop::Failed(String::new())));
+        let run = |steps| run_recorded(steps, &Passed::nowhere());
         assert_eq!(run(vec![fail(), Step::new("b", "", || Ok(()))]), ExitCode::FAILURE);
         assert_eq!(run(vec![Step::new("b", "", || Ok(()))]), ExitCode::SUCCESS);
     }
@@ -229,6 +249,7 @@ mod tests {
     #[test]
     fn what_fails_beside_others_fails_the_run() {
         let unprepared = Step::beside("a", "", || Err(Stop::Failed("no build".into())));
+        let run = |steps| run_recorded(steps, &Passed::nowhere());
         assert_eq!(run(vec![unprepared]), ExitCode::FAILURE);
         let failing = Step::beside("a", "", || Ok(Box::new(|| Err(Stop::Failed("a test".into())))));
         assert_eq!(run(vec![failing, Step::new("b", "", || Ok(()))]), ExitCode::FAILURE);

@@ -8,48 +8,60 @@ use crate::build::{self, BuildScope, checked};
 use crate::changed::Changed;
 use crate::command::{cargo, in_lab, lab, output, program, root, run, run_all};
 use crate::compare::Task;
-use crate::step::{Step, StepFn, Stop};
+use crate::step::{Step, Stop};
 use crate::suite::Tests;
+use crate::tiers::Tier;
 use crate::{
     browser, deploy, dist, documents, features, house, instructions, node, package, packages, planted, python, release,
     servers, tools, versions, workspace,
 };
 
-/// Returns the steps of the project's test command.
+/// Returns the steps of `cargo xtask test`: what a change may break, on a laptop.
 pub(crate) fn test() -> Vec<Step> {
-    let mut steps = vec![
+    vec![
         Step::new("format", "every source file is formatted", format),
         Step::new("rules", "the house rules: sizes, leftovers, machine paths, one version everywhere", || {
             house::check().and(release::check())
         }),
-    ];
-    let [servers, python, node, browser] = needed();
-    steps.extend([servers, python.beside_others(), node.beside_others()]);
-    steps.extend([
+        Step::new("postgres", "PostgreSQL is installed, for the tests to start", servers::install_postgres),
+        python().beside_others(),
         Step::new("clippy", "everything builds, tests included, without a warning of the compiler or clippy", || {
-            clippy(&BuildScope::All)
+            clippy(&BuildScope::Tier(Tier::Test))
         }),
         // This step waits for those that run beside others, so that everything is installed before the tests.
-        browser.after_others(),
-    ]);
-    // The tests, also those of the package, wait more than they compute, so the steps after them run meanwhile.
-    steps.extend([
-        Step::beside(
-            "tests",
-            "unit, integration, property, conformance, crash and doc tests; the documentation",
-            || tests_beside(&BuildScope::All),
-        ),
-        Step::new("package", "the Python package, tested, and its types checked", package::test).beside_others(),
+        Step::new("chromium", "Chromium is installed, for the test of a page", browser::install).after_others(),
+        // The tests, also those of the package, wait more than they compute, so they run beside each other.
+        Step::beside("tests", "unit, integration, property, conformance and crash tests", || {
+            let tests = Tests::build(&BuildScope::Tier(Tier::Test), &missing())?;
+            Ok(Box::new(move || tests.run()))
+        }),
+        Step::new("package", "the Python package in memory and on SQLite, and its types", package::test),
+    ]
+}
+
+/// Returns the steps of `cargo xtask gate`: further servers, other languages and browsers, tests that hold an answer to a
+/// time, the documentation, examples, and `lab/`.
+pub(crate) fn gate() -> Vec<Step> {
+    vec![
+        Step::new("servers", "PostgreSQL, MariaDB and MySQL are installed, for the tests to start", servers::install),
+        python(),
+        Step::new("node", "ADK for TypeScript from npm, for the tests that run it by node", node::install),
+        Step::new("browser", "Chromium and its driver, for the tests that use pages", browser::install_driver),
+        Step::new("gate-tests", "MariaDB, MySQL, google-adk, node, browsers; then what is timed, alone", || {
+            Tests::build(&BuildScope::Tier(Tier::Gate), &missing())?.run()
+        }),
+        Step::new("documents", "the documentation, without a warning, and its examples", || documentation(&missing())),
+        Step::new("package-servers", "the Python package on PostgreSQL and MariaDB", package::test_on_servers),
         Step::new("examples", "each example runs", || examples(&[])),
         Step::new("demo", "the demo runs and finds the values it should", || demo(&[])),
         Step::new("lab", "measurements and proofs: no warning, and their tests", lab_tests),
         instructions(),
-        Step::new("timed-tests", "tests that hold an answer to a time, one after the other", || {
-            Tests::build(&BuildScope::All, missing())?.run_timed()
-        })
-        .after_others(),
-    ]);
-    steps
+    ]
+}
+
+/// Returns the step that makes the Python environment of the tests.
+fn python() -> Step {
+    Step::new("python", "google-adk and schemathesis in a Python environment, for the tests with them", python::install)
 }
 
 /// Returns the step that compares the instructions of calls with the accepted counts.
@@ -64,67 +76,39 @@ pub(crate) fn accept_instructions() -> Step {
     })
 }
 
-/// Returns the steps that install what the tests need besides a toolchain.
-fn needed() -> [Step; 4] {
-    [
-        Step::new("servers", "PostgreSQL, MariaDB and MySQL are installed, for the tests to start", servers::install),
-        Step::new(
-            "python",
-            "google-adk and schemathesis in a Python environment, for the tests with them",
-            python::install,
-        ),
-        Step::new("node", "ADK for TypeScript from npm, for the tests that run it by node", node::install),
-        Step::new("browser", "Chromium and its driver, for the tests of ADK's dev interface", browser::install),
-    ]
-}
-
-/// Returns the step `tests` in parts, for several machines that run one part each.
-pub(crate) fn parts() -> Vec<Step> {
-    let part = |name, what, takes: fn(&str) -> bool| {
-        Step::new(name, what, move || {
-            let packages = workspace::packages()?.into_iter().map(|package| package.name);
-            tests(&BuildScope::Part(packages.filter(|name| takes(name)).collect()))
-        })
-    };
-    vec![
-        part("tests-server", "the tests of the server", |name| name == SERVER),
-        part("tests-command", "the tests of the command", |name| name == COMMAND),
-        part("tests-rest", "the tests of every other package", |name| ![SERVER, COMMAND].contains(&name)),
-    ]
-}
-
-const SERVER: &str = "scratchbook-server";
-const COMMAND: &str = "scratchbook-cli";
-
 /// Returns the steps for a change, in the packages with changed files and all that depend on them.
 pub(crate) fn changed() -> Result<Vec<Step>, Stop> {
     let changed = Changed::find()?;
     let packages: Vec<&str> = changed.packages.iter().map(String::as_str).collect();
     println!("{} files changed; packages: {}", changed.files.len(), packages.join(", "));
-    let mut steps = test();
     let package = changed.is_in("bindings/python") || changed.has_python_in_documents();
+    let lab = changed.is_in("lab");
     if let Some(store) = changed.store {
-        println!("{} alone has changed: the others run the tests with '{}' in their names", store.package, store.word);
+        println!("{} alone has changed: the others run their tests in {}", store.package, store.modules.join(", "));
     }
+    let is_built = !changed.packages.is_empty();
     let scope = BuildScope::Changed(changed.packages, changed.store);
-    steps.retain(|step| ["format", "rules"].contains(&step.name) || (package && step.name == "package"));
-    if scope.is_empty() {
-        return Ok(steps);
-    }
-    let mut checks = vec![Step::new("clippy", "no warning of the compiler or clippy in what has changed", {
-        let scope = scope.clone();
-        move || clippy(&scope)
-    })];
-    checks.extend(needed());
-    checks.push(Step::new("tests", "the tests of what has changed", move || tests(&scope)));
-    let before = steps.iter().position(|step| step.name == "package").unwrap_or(steps.len());
-    steps.splice(before..before, checks);
+    let tests = Step::new("tests", "no warning, and the tests of what has changed", move || {
+        Tests::build(&scope, &missing())?.run()
+    });
+    let mut steps = test();
+    steps.retain(|step| match step.name {
+        "format" | "rules" => true,
+        "postgres" | "chromium" => is_built,
+        "python" => package,
+        _ => false,
+    });
+    steps.extend(is_built.then_some(tests));
+    steps.extend(test().into_iter().filter(|step| package && step.name == "package"));
+    steps.extend(gate().into_iter().filter(|step| lab && step.name == "lab"));
     Ok(steps)
 }
 
-/// Returns the steps of the test command, and the steps that take long.
+/// Returns all steps: those of `test` and `gate`, and those that take long.
 pub(crate) fn full() -> Vec<Step> {
     let mut steps = test();
+    let known: Vec<_> = steps.iter().map(|step| step.name).collect();
+    steps.extend(gate().into_iter().filter(|step| !known.contains(&step.name)));
     steps.extend([
         Step::new("features", "no warning, with each feature of a package alone and with none", features::check),
         Step::new("deny", "licences, sources and duplicates of the dependencies", || {
@@ -167,9 +151,6 @@ pub(crate) fn full() -> Vec<Step> {
         }),
         Step::new("old-adk", "import_adk with older versions of google-adk, from 1.28 to 2.1", package::beside_old),
         Step::new("suites", "google-adk's own tests on the Python package", package::suites),
-        bench(&[]),
-        serve_bench(),
-        package_bench(),
     ]);
     steps
 }
@@ -180,8 +161,8 @@ pub(crate) fn picture() -> Step {
         "picture",
         "the pictures of README and the guide, of what the command prints and the server shows",
         || {
-            browser::install()?;
-            let test = ["test", "--workspace", "--all-features", "--test", "cli", "--", "--include-ignored"];
+            browser::install_driver()?;
+            let test = ["test", "--workspace", "--all-features", "--test", "cli", "--test", "browser", "--"];
             let pictures = [
                 "the_terminal_in_the_readme_is_what_the_command_prints",
                 "the_inspector_in_the_guide_is_what_the_server_shows",
@@ -296,21 +277,23 @@ fn histories() -> Result<(), Stop> {
     run(&mut command)
 }
 
-fn tests(scope: &BuildScope) -> Result<(), Stop> {
-    Tests::build(scope, missing())?.run()
-}
-
-/// Builds the tests, and returns a check that runs all but the timed ones.
-fn tests_beside(scope: &BuildScope) -> Result<StepFn, Stop> {
-    let tests = Tests::build(scope, missing())?;
-    Ok(Box::new(move || tests.run_together()))
+/// Builds the documentation without a warning, and runs the examples in it.
+fn documentation(missing: &[&str]) -> Result<(), Stop> {
+    let mut document = cargo(&["doc", "--workspace", "--all-features", "--no-deps", "--quiet"]);
+    run(document.env("RUSTDOCFLAGS", "-D warnings"))?;
+    let mut examples = checked(&["test", "--workspace", "--all-features", "--doc", "--no-fail-fast"]);
+    examples.arg("--").args(missing.iter().flat_map(|module| ["--skip".to_owned(), format!("{module}::")]));
+    run(&mut examples)
 }
 
 /// Builds all of `lab/` without a warning, and runs its tests.
 fn lab_tests() -> Result<(), Stop> {
-    let scope = ["test", "--workspace", "--all-features", "--no-fail-fast"];
-    run(in_lab(checked(&scope).args(["--all-targets", "--no-run"])))?;
-    let mut tests = checked(&scope);
+    let words = ["test", "--workspace", "--all-features", "--no-fail-fast"];
+    let mut built = checked(&words);
+    if build::warnings(in_lab(built.args(["--all-targets", "--no-run"])))? > 0 {
+        return Err(Stop::Failed("warnings in lab/".to_owned()));
+    }
+    let mut tests = checked(&words);
     tests.args(["--lib", "--bins", "--tests"]);
     run(in_lab(&mut without_missing(tests)))
 }
@@ -326,17 +309,17 @@ fn long_tests() -> Result<(), Stop> {
     run(command.env("PROPTEST_CASES", "2000").env("SCRATCHBOOK_SCHEMATHESIS_CASES", "50"))
 }
 
-/// Returns the words by which tests are skipped because their server, Python, node or browser is missing. The steps
-/// `servers`, `python`, `node` and `browser` have reported this.
-fn missing() -> Vec<String> {
-    servers::skips().into_iter().chain(python::skips()).chain(node::skips()).chain(browser::skips()).collect()
+/// Returns the modules whose tests are not run because their server, Python, node or browser is missing. The steps that
+/// install these have reported it.
+fn missing() -> Vec<&'static str> {
+    [servers::missing(), python::missing(), node::missing(), browser::missing()].concat()
 }
 
 /// Skips the tests that need something missing.
 fn without_missing(mut command: Command) -> Command {
-    let words = missing();
-    if !words.is_empty() {
-        command.arg("--").args(words.iter().flat_map(|word| ["--skip", word]));
+    let modules = missing();
+    if !modules.is_empty() {
+        command.arg("--").args(modules.iter().flat_map(|module| ["--skip".to_owned(), format!("{module}::")]));
     }
     command
 }
@@ -404,20 +387,16 @@ mod tests {
     }
 
     #[test]
-    fn the_workflow_runs_every_step() {
+    fn the_workflow_runs_both_tiers_and_what_only_full_has_besides() {
         let workflow = fs::read_to_string(root().join(".github/workflows/ci.yml")).unwrap();
-        let words: Vec<&str> = workflow.split(|c: char| c.is_whitespace() || "[],".contains(c)).collect();
-        // The parts run the timed tests too.
-        let in_parts = ["tests", "timed-tests"];
-        let names = test().into_iter().chain(parts()).map(|step| step.name).filter(|name| !in_parts.contains(name));
-        for name in names.chain(["features", "deny"]) {
-            assert!(words.contains(&name), "no job runs the step '{name}'");
+        for command in ["cargo xtask test\n", "cargo xtask gate\n", "cargo xtask full --step features deny\n"] {
+            assert!(workflow.contains(command), "no job runs: {command}");
         }
     }
 
     #[test]
     fn steps_have_names_of_their_own() {
-        let mut names: Vec<&str> = full().iter().chain(&parts()).map(|step| step.name).collect();
+        let mut names: Vec<&str> = full().iter().map(|step| step.name).collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();

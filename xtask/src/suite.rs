@@ -2,7 +2,7 @@
 //!
 //! `cargo test` runs one test program after the other, which leaves two cores idle for half of the time. Timed tests,
 //! which expect an answer within about a second, could fail by chance beside others. So they run at the end, one at a
-//! time.
+//! time. `tiers.rs` says which tests these are.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -12,25 +12,10 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::build::{BuildScope, TestProgram, build, checked};
+use crate::build::{BuildScope, TestProgram, build};
 use crate::command::{program, root};
-use crate::rustdoc;
 use crate::step::Stop;
-use crate::workspace::{Package, packages};
-
-/// Words in the names of timed tests, which fail if something takes seconds longer than on an idle machine.
-const TIMED: [&str; 10] = [
-    "attacks::",
-    "availability::",
-    "leaving::",
-    "many_who_follow",
-    "mariadb::feed::",
-    "postgres::feed::",
-    "saturated_processes",
-    "shutdown::",
-    "timing::",
-    "waiting::",
-];
+use crate::tiers::{self, Tier};
 
 /// The least number of test programs that run at once. On machines with more cores, one program runs for each core.
 const FEWEST_AT_ONCE: usize = 3;
@@ -48,56 +33,43 @@ struct TestJob {
     command: Command,
 }
 
-/// The built tests of a scope.
+/// The built tests of a scope that are run.
 #[derive(Debug)]
 pub(crate) struct Tests {
-    programs: Vec<TestProgram>,
-    doc_tests: Option<TestJob>,
-    /// Tests whose names contain one of these words are left out.
-    skip: Vec<String>,
+    /// The jobs that run side by side, in the order in which they begin.
+    together: Vec<TestJob>,
+    /// The jobs that run one after the other.
+    timed: Vec<TestJob>,
 }
 
 impl Tests {
-    /// Builds the tests of a scope. Tests whose names contain a word of `skip` are not run.
-    pub(crate) fn build(scope: &BuildScope, skip: Vec<String>) -> Result<Self, Stop> {
-        let doc_tests = doc_tests(scope, &skip)?;
-        Ok(Self { programs: build(scope)?.programs, doc_tests, skip })
+    /// Builds the tests of a scope. Tests in a module of `missing` are not run. Fails if there is a warning.
+    pub(crate) fn build(scope: &BuildScope, missing: &[&str]) -> Result<Self, Stop> {
+        let built = build(scope)?;
+        if built.warnings > 0 {
+            return Err(Stop::Failed(format!("{} warnings", built.warnings)));
+        }
+        let mut tests = Self { together: Vec::new(), timed: Vec::new() };
+        for test in &built.programs {
+            let listed = listed(test)?;
+            let is_run = |name: &&String| scope.selects(&test.package, name) && !tiers::is_in(name, missing);
+            let (timed, together): (Vec<_>, Vec<_>) = listed.iter().filter(is_run).partition(|n| tiers::is_timed(n));
+            if together.len() == listed.len() && !listed.is_empty() {
+                // All of them are run, so they need no names.
+                tests.together.push(job(test, &test.name, THREADS_PER_CORE * cores(), &[]));
+            } else if !together.is_empty() {
+                tests.together.push(job(test, &test.name, THREADS_PER_CORE * cores(), &together));
+            }
+            if !timed.is_empty() {
+                tests.timed.push(job(test, &format!("{} timed", test.name), 1, &timed));
+            }
+        }
+        Ok(tests)
     }
 
     /// Runs the tests that are not timed side by side, and then the timed ones.
     pub(crate) fn run(self) -> Result<(), Stop> {
-        let timed = self.timed(&self.listed()?);
-        self.run_together().and(run_side_by_side(timed, 1))
-    }
-
-    /// Runs the tests that are not timed, side by side.
-    pub(crate) fn run_together(self) -> Result<(), Stop> {
-        // The integration tests come first, because they wait the most. The examples in the documentation follow.
-        let (long, short) = self.programs.split_at(self.programs.partition_point(|test| test.has_integration_tests));
-        let mut jobs: Vec<TestJob> = long.iter().map(|test| together(test, &self.skip)).collect();
-        jobs.extend(self.doc_tests);
-        jobs.extend(short.iter().map(|test| together(test, &self.skip)));
-        run_side_by_side(jobs, cores().max(FEWEST_AT_ONCE))
-    }
-
-    /// Runs the timed tests, one after the other. Fails if a word of `TIMED` is in the name of no test.
-    pub(crate) fn run_timed(&self) -> Result<(), Stop> {
-        let listed = self.listed()?;
-        // Tests that a machine without a server leaves out count here, or their words would seem to fit no test.
-        check_words(&listed.concat())?;
-        run_side_by_side(self.timed(&listed), 1)
-    }
-
-    /// Returns the names of the timed tests of each program, also of those that are left out.
-    fn listed(&self) -> Result<Vec<Vec<String>>, Stop> {
-        self.programs.iter().map(timed_tests).collect()
-    }
-
-    /// Returns a job for each program that has timed tests to run, given the names of each program's timed tests.
-    fn timed(&self, listed: &[Vec<String>]) -> Vec<TestJob> {
-        let programs = self.programs.iter().zip(listed);
-        let jobs = programs.map(|(test, names)| (test, selected(names, test.word, &self.skip)));
-        jobs.filter(|(_, names)| !names.is_empty()).map(|(test, names)| timed(test, &names)).collect()
+        run_side_by_side(self.together, cores().max(FEWEST_AT_ONCE)).and(run_side_by_side(self.timed, 1))
     }
 }
 
@@ -112,24 +84,20 @@ fn start(test: &TestProgram) -> Command {
     command
 }
 
-fn together(test: &TestProgram, skip: &[String]) -> TestJob {
+/// Returns a job that runs the tests of these names, or all if there are none.
+fn job(test: &TestProgram, name: &str, threads: usize, names: &[&String]) -> TestJob {
     let mut command = start(test);
-    command.arg(format!("--test-threads={}", THREADS_PER_CORE * cores()));
-    command.args(skip.iter().map(String::as_str).chain(TIMED).flat_map(|word| ["--skip", word])).args(test.word);
-    TestJob { name: test.name.clone(), command }
+    command.arg(format!("--test-threads={threads}"));
+    if !names.is_empty() {
+        command.arg("--exact").args(names);
+    }
+    TestJob { name: name.to_owned(), command }
 }
 
-fn timed(test: &TestProgram, names: &[&str]) -> TestJob {
-    let mut command = start(test);
-    command.arg("--test-threads=1").arg("--exact").args(names);
-    TestJob { name: format!("{} timed", test.name), command }
-}
-
-/// Returns the names of the timed tests of a program.
-fn timed_tests(test: &TestProgram) -> Result<Vec<String>, Stop> {
-    let mut list = start(test);
-    list.args(TIMED).args(["--list", "--format", "terse"]);
-    let listed = list.output().map_err(|error| Stop::Failed(format!("{}: {error}", test.name)))?;
+/// Returns the names of all tests of a program.
+fn listed(test: &TestProgram) -> Result<Vec<String>, Stop> {
+    let listed = start(test).args(["--list", "--format", "terse"]).output();
+    let listed = listed.map_err(|error| Stop::Failed(format!("{}: {error}", test.name)))?;
     if !listed.status.success() {
         return Err(Stop::Failed(format!("{} did not list its tests: {}", test.name, listed.status)));
     }
@@ -137,47 +105,14 @@ fn timed_tests(test: &TestProgram) -> Result<Vec<String>, Stop> {
     Ok(listed.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
 }
 
-/// Returns the tests whose names contain the word, if there is one, and no word of `skip`, as libtest selects tests.
-fn selected<'a>(names: &'a [String], word: Option<&str>, skip: &[String]) -> Vec<&'a str> {
-    let is_skipped = |name: &str| skip.iter().any(|word| name.contains(word));
-    let names = names.iter().map(String::as_str).filter(|name| word.is_none_or(|word| name.contains(word)));
-    names.filter(|name| !is_skipped(name)).collect()
-}
-
-/// Checks that each word of `TIMED` is in the name of a timed test. A word that fits no test would let the tests that
-/// it is meant for run beside others.
-fn check_words(timed: &[String]) -> Result<(), Stop> {
-    let is_used = |word: &&str| timed.iter().any(|test| test.contains(*word));
-    match TIMED.iter().find(|word| !is_used(word)) {
-        Some(word) => Err(Stop::Failed(format!("no test has '{word}' in its name; see TIMED in xtask/src/suite.rs"))),
-        None => Ok(()),
+/// Prints the name of each test of the workspace, with its package and its tier.
+pub(crate) fn print_names() -> Result<(), Stop> {
+    for test in build(&BuildScope::Tier(Tier::Gate))?.programs {
+        for name in listed(&test)? {
+            println!("{:?}\t{}\t{name}", tiers::tier(&test.package, &name), test.name);
+        }
     }
-}
-
-/// Returns the job for the examples in the documentation; `None` if there is no library. For a change, examples are
-/// selected by name, and their names begin with the package's folder. If packages were selected instead, Cargo would
-/// build some dependencies again with other features.
-fn doc_tests(scope: &BuildScope, skip: &[String]) -> Result<Option<TestJob>, Stop> {
-    let mut libraries = packages()?;
-    libraries.retain(|p| p.is_library && scope.names(&p.name) && scope.word(&p.name).is_none());
-    if libraries.is_empty() {
-        return Ok(None);
-    }
-    let mut command = checked(&["test", "--all-features", "--doc", "--no-fail-fast"]);
-    if !matches!(scope, BuildScope::Changed(..)) {
-        rustdoc::with_documentation(&mut command);
-    }
-    match scope {
-        // Cargo fails for a package that has no library.
-        BuildScope::Part(_) => command.args(libraries.iter().flat_map(|package| ["--package", &package.name])),
-        BuildScope::All | BuildScope::Changed(..) => command.arg("--workspace"),
-    };
-    command.arg("--").args(skip.iter().flat_map(|word| ["--skip", word]));
-    if let BuildScope::Changed(..) = scope {
-        let folder = |package: &Package| package.folder.strip_prefix(root()).map(Path::to_path_buf).unwrap_or_default();
-        command.args(libraries.iter().map(|package| format!("{}/", folder(package).display())));
-    }
-    Ok(Some(TestJob { name: "doc tests".to_owned(), command }))
+    Ok(())
 }
 
 /// Runs `at_once` jobs at a time and reports each result. Prints the output of failed jobs and names them in the error.
@@ -316,20 +251,5 @@ mod tests {
         let job = TestJob { name: "a hanging one".to_owned(), command };
         let why = run_job(job, &std::env::temp_dir(), Duration::from_millis(500));
         assert_eq!(why, Err("a hanging one: stopped after 500ms; running were: a::b".to_owned()));
-    }
-
-    #[test]
-    fn tests_are_selected_by_parts_of_their_names() {
-        let names = ["sqlite::waiting::a", "postgres::feed::b", "own_postgres::waiting::c"].map(str::to_owned);
-        assert_eq!(selected(&names, None, &[]), names);
-        assert_eq!(selected(&names, Some("postgres"), &[]), names[1..]);
-        assert_eq!(selected(&names, None, &["postgres".to_owned()]), names[..1]);
-        assert_eq!(selected(&names, Some("postgres"), &["feed::".to_owned()]), names[2..]);
-        assert!(selected(&names, Some("mariadb"), &[]).is_empty());
-    }
-
-    #[test]
-    fn a_word_that_no_test_has_is_a_failure() {
-        assert!(check_words(&[]).is_err());
     }
 }

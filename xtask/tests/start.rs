@@ -13,6 +13,14 @@ use tempfile::TempDir;
 /// A program that writes each call to a file that the tests read.
 const LOG: &str = "#!/bin/sh\necho \"$(basename \"$0\") $*\" >>\"$CALLS\"\n";
 
+/// A Cargo that knows four crates and builds them, unless its user wants the build to fail.
+const CARGO: &str = "#!/bin/sh
+[ \"$1\" != tree ] || { printf 'a v1\\nb v1 (*)\\nb v1\\nc v1\\nd v1\\n'; exit 0; }
+echo \"cargo $*\" >>\"$CALLS\"
+[ \"$1\" != build ] || { printf '   Compiling a v1\\n   Compiling b v1\\nerror: it is broken\\n' >&2; }
+[ ! -e broken ]
+";
+
 /// A checkout with only the script, and a `PATH` with only the programs that the script needs.
 struct Checkout {
     folder: TempDir,
@@ -27,7 +35,7 @@ impl Checkout {
         }
         fs::create_dir_all(checkout.path("bin")).unwrap();
         fs::create_dir_all(checkout.path("cargo/bin")).unwrap();
-        for program in ["sh", "sed", "dirname", "basename", "cat", "chmod", "mkdir"] {
+        for program in ["sh", "sed", "dirname", "basename", "cat", "chmod", "mkdir", "sort", "wc"] {
             let found = ["/bin", "/usr/bin"].map(|folder| Path::new(folder).join(program));
             symlink(found.iter().find(|path| path.exists()).unwrap(), checkout.path("bin").join(program)).unwrap();
         }
@@ -39,7 +47,8 @@ impl Checkout {
     fn with_rust(version: &str) -> Self {
         let checkout = Self::new();
         checkout.program("bin/rustc", &format!("#!/bin/sh\necho 'rustc {version} (0000 2026-01-01)'\n"));
-        checkout.program("bin/cargo", LOG);
+        checkout.program("bin/cargo", CARGO);
+        checkout.program("bin/nproc", "#!/bin/sh\necho 2\n");
         // This is what `cargo` would have built.
         checkout
             .program("target/release/scratchbook", &format!("{LOG}[ \"$1\" = chat ] && cat >>\"$CALLS\"\nexit 0\n"));
@@ -81,7 +90,8 @@ fn said(output: &Output) -> String {
 /// The calls that the script makes with the option `--port 8080`.
 const SERVED: &str = "cargo build --locked --release --package scratchbook-cli\n\
     scratchbook chat --user me --session hello\nAdd two apples and a book, please\nMy name is Ann\n\
-    scratchbook serve --port 8080\n";
+    scratchbook sessions show --app demo --user me --session hello\n\
+    scratchbook serve --log-level warn --show apps/demo/users/me/sessions/hello --port 8080\n";
 
 #[test]
 fn it_builds_holds_a_conversation_and_serves_it() {
@@ -90,8 +100,40 @@ fn it_builds_holds_a_conversation_and_serves_it() {
         let output = checkout.start(&["--port", "8080"], "");
         assert!(output.status.success(), "{output:?}");
         assert_eq!(checkout.calls(), SERVED, "{version}");
-        assert!(said(&output).contains("/apps/demo/users/me/sessions/hello"), "{output:?}");
+        let said = said(&output);
+        assert!(said.contains("Building 4 of 4 crates takes about ") && said.contains("2 cores"), "{said}");
+        assert!(said.contains("  1 of about 4 crates\n  2 of about 4 crates\n"), "{said}");
     }
+}
+
+#[test]
+fn crates_that_are_built_already_shorten_the_time() {
+    let checkout = Checkout::with_rust("1.92.0");
+    for name in ["a", "b", "c"] {
+        checkout.program(&format!("target/release/.fingerprint/{name}-1/lib-{name}.json"), "");
+    }
+    let some = said(&checkout.start(&[], ""));
+    assert!(some.contains("Building 1 of 4 crates takes about "), "{some}");
+    checkout.program("target/release/.fingerprint/d-1/lib-d.json", "");
+    let all = said(&checkout.start(&[], ""));
+    assert!(!all.contains("takes about"), "{all}");
+}
+
+#[test]
+fn a_build_that_fails_starts_nothing() {
+    let checkout = Checkout::with_rust("1.92.0");
+    fs::write(checkout.path("broken"), "").unwrap();
+    let output = checkout.start(&[], "");
+    assert!(!output.status.success() && said(&output).contains("error: it is broken"), "{output:?}");
+    assert!(!checkout.calls().contains("scratchbook serve"), "{}", checkout.calls());
+}
+
+#[test]
+fn a_level_of_logs_that_is_named_is_used() {
+    let checkout = Checkout::with_rust("1.92.0");
+    assert!(checkout.start(&["--log-level", "debug"], "").status.success());
+    let calls = checkout.calls();
+    assert!(calls.ends_with("serve --show apps/demo/users/me/sessions/hello --log-level debug\n"), "{calls}");
 }
 
 #[test]
@@ -109,9 +151,9 @@ fn a_database_that_is_there_or_named_is_left_alone() {
 #[test]
 fn it_runs_the_tests() {
     let checkout = Checkout::with_rust("1.92.0");
-    let output = checkout.start(&["test", "full"], "");
+    let output = checkout.start(&["test", "--list"], "");
     assert!(output.status.success() && said(&output).contains("minutes"), "{output:?}");
-    assert_eq!(checkout.calls(), "cargo xtask test full\n");
+    assert_eq!(checkout.calls(), "cargo xtask test --list\n");
 }
 
 #[test]

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
-STORES = ("memory", "sqlite", "postgres", "mariadb")
+LOCAL = ("memory", "sqlite")
+STORES = (*LOCAL, "postgres", "mariadb")
+# What a store decides is the same for the package. So only these promises of the package are tested on servers.
+ON_SERVERS = ("test_contract", "test_concurrency", "test_processes")
 VARIABLES = {"postgres": "SCRATCHBOOK_TEST_POSTGRES", "mariadb": "SCRATCHBOOK_TEST_MYSQL"}
 
 # One set of tables for a run: each test uses its own app.
@@ -21,13 +24,27 @@ def server_uri(store: str) -> str:
     """The URL of a server's database, as a SQLAlchemy user has it."""
     uri = os.environ.get(VARIABLES[store])
     if not uri:
-        pytest.skip(f"{VARIABLES[store]} names no server; run by with-servers, or by cargo xtask test")
+        pytest.skip(f"{VARIABLES[store]} names no server; run by with-servers, or by cargo xtask gate")
     scheme, _, rest = uri.partition("://")
     driver, parameter = ("asyncpg", "schema") if store == "postgres" else ("aiomysql", "table_prefix")
     return f"{scheme}+{driver}://{rest}{'&' if '?' in rest else '?'}{parameter}={_RUN}"
 
 
-@pytest.fixture(params=STORES)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Runs a test with the fixture `uri` or `shared_uri` on each store."""
+    named = {name for mark in metafunc.definition.iter_markers("parametrize") for name in _names(mark)}
+    stores = STORES if metafunc.module.__name__.rpartition(".")[2] in ON_SERVERS else LOCAL
+    for fixture, kinds in (("uri", stores), ("shared_uri", stores[1:])):
+        if fixture in metafunc.fixturenames and fixture not in named:
+            metafunc.parametrize(fixture, kinds, indirect=True)
+
+
+def _names(mark: pytest.Mark) -> list[str]:
+    names = mark.args[0]
+    return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+
+
+@pytest.fixture
 def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of a store of each kind."""
     if request.param == "memory":
@@ -37,7 +54,7 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return server_uri(request.param)
 
 
-@pytest.fixture(params=STORES[1:])
+@pytest.fixture
 def shared_uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of a store that several services can have open."""
     if request.param == "sqlite":

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("google.adk")
 
-from conftest import STORES, server_uri
+from conftest import LOCAL as OURS
 from google.adk.agents import BaseAgent
 from google.adk.artifacts.base_artifact_service import ArtifactVersion
 from google.adk.artifacts.file_artifact_service import FileArtifactService
@@ -26,7 +26,6 @@ from google.genai import types
 import scratchbook
 from scratchbook.adk import ScratchbookArtifactService, ScratchbookSessionService
 
-OURS = STORES
 SERVICES = ("adk-memory", "adk-files", *OURS)
 TEXT = types.Part(text="two apples")
 PICTURE = types.Part(
@@ -44,7 +43,7 @@ async def artifacts(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIter
         case "adk-files":
             yield FileArtifactService(tmp_path / "artifacts")
         case kind:
-            uri = {"memory": "memory:", "sqlite": f"sqlite:///{tmp_path}/artifacts.db"}.get(kind) or server_uri(kind)
+            uri = "memory:" if kind == "memory" else f"sqlite:///{tmp_path}/artifacts.db"
             async with ScratchbookArtifactService(uri) as service:
                 yield service
 

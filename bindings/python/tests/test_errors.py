@@ -51,7 +51,7 @@ def proxy() -> Iterator[LosesAnswers]:
     proxy.listener.close()
 
 
-async def test_write_whose_answer_is_lost_is_not_retryable(proxy: LosesAnswers, app: str) -> None:
+async def test_write_to_postgres_whose_answer_is_lost_is_not_retryable(proxy: LosesAnswers, app: str) -> None:
     server = urlsplit(server_uri("postgres"))
     login = server.netloc.rpartition("@")[0]
     url = server._replace(netloc=f"{login}@127.0.0.1:{proxy.port}").geturl()

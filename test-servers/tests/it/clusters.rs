@@ -1,11 +1,11 @@
-//! Tests of several servers together. The servers take long to start, so only `cargo xtask test full` runs these tests.
+//! Tests of several servers together. The servers take long to start, so only `cargo xtask full` runs these tests.
 
 use std::time::{Duration, Instant};
 
 use scratchbook_test_servers::{Galera, GroupReplication, Patroni, Replication, StandbyPair};
 
 #[test]
-#[ignore = "long: cargo xtask test full runs it"]
+#[ignore = "long: cargo xtask full runs it"]
 fn a_standby_of_own_postgres_has_every_acknowledged_write_and_takes_over() {
     let pair = StandbyPair::start().unwrap();
     let (primary, standby) = (pair.primary(), pair.standby());
@@ -27,7 +27,7 @@ fn a_standby_of_own_postgres_has_every_acknowledged_write_and_takes_over() {
 }
 
 #[test]
-#[ignore = "long: cargo xtask test full runs it"]
+#[ignore = "long: cargo xtask full runs it"]
 fn standbys_of_own_postgres_take_over_one_after_the_other() {
     for replication in [Replication::Synchronous, Replication::Asynchronous] {
         let mut pair = StandbyPair::start_with(replication).unwrap();
@@ -48,7 +48,7 @@ fn standbys_of_own_postgres_take_over_one_after_the_other() {
 }
 
 #[test]
-#[ignore = "long: cargo xtask test full runs it"]
+#[ignore = "long: cargo xtask full runs it"]
 fn a_cluster_of_own_postgres_elects_another_leader_when_its_leader_is_killed_frozen_or_cut_off() {
     let mut cluster = Patroni::start(Replication::Synchronous).unwrap();
     let first = cluster.leader().unwrap();
@@ -72,7 +72,7 @@ fn a_cluster_of_own_postgres_elects_another_leader_when_its_leader_is_killed_fro
 }
 
 #[test]
-#[ignore = "long: cargo xtask test full runs it"]
+#[ignore = "long: cargo xtask full runs it"]
 fn a_cluster_of_own_mariadb_forms_and_a_killed_node_comes_back() {
     let cluster = Galera::start().unwrap();
     let nodes = cluster.nodes();
@@ -102,7 +102,7 @@ fn a_cluster_of_own_mariadb_forms_and_a_killed_node_comes_back() {
 }
 
 #[test]
-#[ignore = "long: cargo xtask test full runs it"]
+#[ignore = "long: cargo xtask full runs it"]
 fn a_group_of_own_mysql_elects_another_primary_and_a_killed_member_comes_back() {
     let group = GroupReplication::start(3).unwrap();
     let members = group.members();

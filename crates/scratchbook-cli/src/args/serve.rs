@@ -1,5 +1,6 @@
 //! The options of `scratchbook serve`, on the command line, in the environment and in its file.
 
+use std::io::{self, IsTerminal};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -73,8 +74,10 @@ pub(crate) struct ServeArgs {
     /// The format of the logs on standard error
     #[arg(long, env = "SCRATCHBOOK_LOG_FORMAT", value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text)]
     pub(crate) log_format: LogFormat,
-    /// The lowest level that is logged. At the level info, the server logs one line for each request
-    #[arg(long, env = "SCRATCHBOOK_LOG_LEVEL", value_enum, value_name = "LEVEL", default_value_t = LogLevel::Info)]
+    /// The lowest level that is logged. At the level info, the server logs one line for each request [default: warn if
+    /// standard error is a terminal, else info]
+    #[arg(long, env = "SCRATCHBOOK_LOG_LEVEL", value_enum, value_name = "LEVEL", hide_default_value = true,
+        default_value_t = LogLevel::by_default(io::stderr().is_terminal()))]
     pub(crate) log_level: LogLevel,
     /// Send traces to the OpenTelemetry collector at this URL, such as http://localhost:4318, with OTLP over HTTP
     /// [default: no traces are sent]
@@ -89,6 +92,9 @@ pub(crate) struct ServeArgs {
     #[cfg(feature = "otel")]
     #[arg(long, env = "SCRATCHBOOK_TRACE_TEXTS")]
     pub(crate) trace_texts: bool,
+    /// Print the address of this page of the inspector, such as apps/APP/users/USER/sessions/SESSION, with the URL
+    #[arg(long, hide = true, value_name = "PAGE")]
+    pub(crate) show: Option<String>,
     /// Read options from this TOML file
     #[arg(long, env = "SCRATCHBOOK_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -255,4 +261,11 @@ pub(crate) enum LogLevel {
     Info,
     Debug,
     Trace,
+}
+
+impl LogLevel {
+    /// A person at a terminal reads the banner, which one line for each request would push away.
+    fn by_default(is_terminal: bool) -> Self {
+        if is_terminal { Self::Warn } else { Self::Info }
+    }
 }

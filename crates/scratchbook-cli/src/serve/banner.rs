@@ -33,6 +33,8 @@ pub(super) struct Banner {
     inspector: Option<String>,
     /// The URL of ADK's dev interface.
     dev_ui: Option<String>,
+    /// The URL of the page that the caller wants to be shown.
+    page: Option<String>,
     surfaces: Vec<Surface>,
 }
 
@@ -49,8 +51,10 @@ impl Banner {
         let url = format!("{scheme}://{}{prefix}", reachable(address));
         let dev_ui = args.adk_ui.as_ref().map(|_| format!("{url}/dev-ui/"));
         let inspector = (!args.no_inspector).then(|| format!("{url}/inspector"));
-        let (login, surfaces) = (args.access.has_login(), options::surfaces(args));
-        Self { url, address, database, apps, login, token_file, inspector, dev_ui, surfaces }
+        let page = inspector.as_ref().zip(args.show.as_ref()).map(|(inspector, page)| format!("{inspector}/{page}"));
+        let login = args.access.has_login();
+        let surfaces = options::surfaces(args);
+        Self { url, address, database, apps, login, token_file, inspector, dev_ui, page, surfaces }
     }
 
     /// Prints the banner, without waiting for long if nobody reads standard output.
@@ -69,7 +73,7 @@ impl Banner {
 
     /// Prints text for people, or one line of JSON for programs.
     fn print_to(&self, out: &mut Output) -> Result<(), CommandFailure> {
-        let Self { url, address, database, apps, login, token_file, inspector, dev_ui, surfaces } = self;
+        let Self { url, address, database, apps, login, token_file, inspector, dev_ui, page, surfaces } = self;
         let has = |surface| surfaces.contains(&surface);
         let named: Vec<_> = surfaces.iter().filter_map(name).collect();
         if out.format() == Format::Json {
@@ -117,6 +121,12 @@ impl Banner {
             let kind = "-H 'Content-Type: application/json'";
             out.text(format_args!("  curl {token}-X POST {url}/apps/{app}/users/{user}/sessions/first"))?;
             out.text(format_args!("  curl {token}{url}/run_sse {kind} -d '{}'", message(app, user)))?;
+            out.line("")?;
+        }
+        if let Some(page) = page {
+            out.line(styled(DIM, "See a conversation, event by event:"))?;
+            out.line("")?;
+            out.text(format_args!("  {}", styled(BOLD, page)))?;
             out.line("")?;
         }
         Ok(out.line(styled(DIM, "Ctrl-C ends it."))?)

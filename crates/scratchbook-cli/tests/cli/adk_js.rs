@@ -94,8 +94,12 @@ fn a_file_of_typescript_is_imported_as_it_reports_itself() {
     );
 }
 
-#[test]
-fn a_database_of_typescript_in_postgres_is_imported_as_it_reports_itself() {
-    let (_, source) = database("adk_js_import");
-    check(SECOND, "url", &source, &source);
+mod postgres {
+    use super::*;
+
+    #[test]
+    fn a_database_of_typescript_is_imported_as_it_reports_itself() {
+        let (_, source) = database("adk_js_import");
+        check(SECOND, "url", &source, &source);
+    }
 }

@@ -8,7 +8,8 @@ use tokio::runtime::{Builder, Runtime};
 pub(crate) use server::{ReceivedModelRequest, ScriptedAnswer};
 
 use self::server::ModelServer;
-use crate::Fixture;
+use crate::fixture::Fixture;
+use crate::serve::Served;
 
 // The model server of the library's tests.
 #[allow(dead_code)]
@@ -128,4 +129,17 @@ fn pieces_of(frames: impl IntoIterator<Item = Value>) -> ScriptedAnswer {
 /// Returns an error in the form of Google's APIs.
 pub(crate) fn gemini_error(status: u16, name: &str, message: &str) -> ScriptedAnswer {
     ScriptedAnswer::json(status, &json!({"error": {"code": status, "message": message, "status": name}}))
+}
+
+/// Starts a server with one agent, `helper`, whose file names a model of Gemini's.
+pub(crate) fn serve(fixture: &Fixture, model: &RecordedModel, args: &[&str]) -> Served {
+    let folder = fixture.path("agents");
+    std::fs::create_dir_all(folder.join("helper")).unwrap();
+    let text = "name: helper\nmodel: gemini-2.5-flash\ninstruction: Help {user:name?}.\n";
+    std::fs::write(folder.join("helper/root_agent.yaml"), text).unwrap();
+    let serve = ["--json", "serve", "--port", "0", "--agents", folder.to_str().unwrap()];
+    let served = Served::of(model.gemini(fixture, &[&serve[..], args].concat()));
+    let (status, body) = served.ask("POST", "/apps/helper/users/ann/sessions/s1", "");
+    assert_eq!(status, 200, "{body}");
+    served
 }

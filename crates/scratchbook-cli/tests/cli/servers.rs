@@ -56,14 +56,22 @@ fn looked_after(uri: &str, app: &str) {
     run(uri, &["users", "erase", "--yes", "-a", app, "-u", "alice"]);
 }
 
-#[test]
-fn postgres_is_looked_after() {
-    let uri = scratchbook_test_servers::postgres().unwrap_or_else(|error| panic!("{error}"));
-    looked_after(&uri, "scratchbook-cli looks after");
+mod postgres {
+    use super::*;
+
+    #[test]
+    fn a_server_is_looked_after() {
+        let uri = scratchbook_test_servers::postgres().unwrap_or_else(|error| panic!("{error}"));
+        looked_after(&uri, "scratchbook-cli looks after");
+    }
 }
 
-#[test]
-fn mariadb_is_looked_after() {
-    let uri = scratchbook_test_servers::mysql().unwrap_or_else(|error| panic!("{error}"));
-    looked_after(&uri, "scratchbook-cli looks after");
+mod mariadb {
+    use super::*;
+
+    #[test]
+    fn a_server_is_looked_after() {
+        let uri = scratchbook_test_servers::mysql().unwrap_or_else(|error| panic!("{error}"));
+        looked_after(&uri, "scratchbook-cli looks after");
+    }
 }

@@ -19,7 +19,7 @@ pub(crate) struct Terminal {
 impl Terminal {
     /// Starts a command in a terminal with this many columns.
     pub(crate) fn open(fixture: &Fixture, columns: u16, args: &str, environment: &[(&str, &str)]) -> Self {
-        let program = env!("CARGO_BIN_EXE_scratchbook");
+        let program = crate::PROGRAM;
         let database = uri(&fixture.path("agents.db"));
         let mut command = Command::new("script");
         command.args(["--quiet", "--return", "--command"]);
@@ -75,4 +75,36 @@ impl Terminal {
         drop(self.keys);
         self.process.wait().unwrap().code()
     }
+}
+
+/// Serves in a terminal, asks for the list of apps, ends the server, and returns what was shown.
+fn shown_while_serving(fixture: &Fixture, args: &str) -> String {
+    let mut terminal = Terminal::open(fixture, 200, &format!("serve --port 0 {args}"), &[]);
+    let mut shown = terminal.until("API ");
+    let url = terminal.until("\n");
+    let address = url.split("http://").nth(1).unwrap().split(['\u{1b}', '\r', ',']).next().unwrap().to_owned();
+    shown.push_str(&terminal.until("Ctrl-C ends it."));
+    let mut stream = std::net::TcpStream::connect(&address).unwrap();
+    write!(stream, "GET /list-apps HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    stream.read_to_string(&mut String::new()).unwrap();
+    terminal.press("\u{3}");
+    shown + &terminal.rest()
+}
+
+#[test]
+fn a_server_in_a_terminal_logs_warnings_alone_unless_a_level_is_named() {
+    let fixture = Fixture::empty();
+    let shown = shown_while_serving(&fixture, "--show apps/demo/users/me/sessions/hello");
+    assert!(!shown.contains("INFO"), "{shown}");
+    assert!(shown.contains("/inspector/apps/demo/users/me/sessions/hello"), "{shown}");
+    let shown = shown_while_serving(&fixture, "--log-level info");
+    assert!(shown.contains("INFO"), "{shown}");
+}
+
+#[test]
+fn a_server_without_a_terminal_logs_each_request() {
+    let served = crate::serve::Served::new(&Fixture::empty(), &[]);
+    assert_eq!(served.get("/list-apps").0, 200);
+    let logs = served.logs();
+    assert!(logs.contains("INFO") && logs.contains("/list-apps"), "{logs}");
 }

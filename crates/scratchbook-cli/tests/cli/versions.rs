@@ -1,7 +1,7 @@
 //! An older build of the command and this build share one database. Both write and read it, at the same time and in
 //! turns.
 //!
-//! `SCRATCHBOOK_OLD_BINARY` names the older build, as the step `versions` of `cargo xtask test full` does. Without it,
+//! `SCRATCHBOOK_OLD_BINARY` names the older build, as the step `versions` of `cargo xtask full` does. Without it,
 //! this build shares the database with itself.
 #![cfg(unix)]
 
@@ -197,10 +197,14 @@ fn two_builds_share_a_sqlite_file() {
     share(&Builds { uri: uri(&fixture.path("agents.db")), app: "shared".to_owned() });
 }
 
-#[test]
-fn two_builds_share_a_postgres_database() {
-    let uri = scratchbook_test_servers::postgres().unwrap_or_else(|error| panic!("{error}"));
-    // The tables are in a schema of their own, which the older build creates.
-    let joined = if uri.contains('?') { '&' } else { '?' };
-    share(&Builds { uri: format!("{uri}{joined}schema=shared_{}", std::process::id()), app: "shared".to_owned() });
+mod postgres {
+    use super::*;
+
+    #[test]
+    fn two_builds_share_a_database() {
+        let uri = scratchbook_test_servers::postgres().unwrap_or_else(|error| panic!("{error}"));
+        // The tables are in a schema of their own, which the older build creates.
+        let joined = if uri.contains('?') { '&' } else { '?' };
+        share(&Builds { uri: format!("{uri}{joined}schema=shared_{}", std::process::id()), app: "shared".to_owned() });
+    }
 }

@@ -156,49 +156,57 @@ async fn a_database_that_was_deleted_is_unavailable_and_its_path_is_for_the_log(
 
 const PATIENCE: &str = "connect_timeout=1&retry_timeout_ms=200&statement_timeout_ms=2000";
 
-#[tokio::test]
-async fn own_postgres_that_fails_is_not_the_callers_fault_nor_named_to_them() {
-    let server = Postgres::start(&PostgresOptions::default().with_fast_disk()).unwrap();
-    server.ask("CREATE ROLE clerk LOGIN PASSWORD 'hunter2'").unwrap();
-    server.ask("CREATE DATABASE ledger7 OWNER clerk").unwrap();
-    let port = server.port().to_string();
-    let uri = format!("postgresql://clerk:hunter2@127.0.0.1:{port}/ledger7?{PATIENCE}");
-    let secrets = ["127.0.0.1", port.as_str(), "clerk", "hunter2", "ledger7"];
+mod own_postgres {
+    use super::*;
 
-    let client = client(connect(&uri).await.unwrap()).await;
-    let ask = |sql: &str| server.ask_in("ledger7", sql).unwrap();
-    ask("REVOKE INSERT, UPDATE ON ALL TABLES IN SCHEMA public FROM clerk");
-    assert_untold(&client, &secrets, &[500]).await;
-    ask("GRANT INSERT, UPDATE ON ALL TABLES IN SCHEMA public TO clerk");
-    assert_eq!(readiness(&client).await.status, 200);
-    ask("DROP TABLE events, sessions CASCADE");
-    assert_untold(&client, &secrets, &[500]).await;
-    server.kill().unwrap();
-    assert_untold(&client, &secrets, &[503]).await;
+    #[tokio::test]
+    async fn a_server_that_fails_is_not_the_callers_fault_nor_named_to_them() {
+        let server = Postgres::start(&PostgresOptions::default().with_fast_disk()).unwrap();
+        server.ask("CREATE ROLE clerk LOGIN PASSWORD 'hunter2'").unwrap();
+        server.ask("CREATE DATABASE ledger7 OWNER clerk").unwrap();
+        let port = server.port().to_string();
+        let uri = format!("postgresql://clerk:hunter2@127.0.0.1:{port}/ledger7?{PATIENCE}");
+        let secrets = ["127.0.0.1", port.as_str(), "clerk", "hunter2", "ledger7"];
+
+        let client = client(connect(&uri).await.unwrap()).await;
+        let ask = |sql: &str| server.ask_in("ledger7", sql).unwrap();
+        ask("REVOKE INSERT, UPDATE ON ALL TABLES IN SCHEMA public FROM clerk");
+        assert_untold(&client, &secrets, &[500]).await;
+        ask("GRANT INSERT, UPDATE ON ALL TABLES IN SCHEMA public TO clerk");
+        assert_eq!(readiness(&client).await.status, 200);
+        ask("DROP TABLE events, sessions CASCADE");
+        assert_untold(&client, &secrets, &[500]).await;
+        server.kill().unwrap();
+        assert_untold(&client, &secrets, &[503]).await;
+    }
 }
 
-#[tokio::test]
-async fn own_mariadb_that_fails_is_not_the_callers_fault_nor_named_to_them() {
-    let server = MariaDb::start(&MySqlOptions::default().with_fast_disk()).unwrap();
-    server.ask("CREATE DATABASE ledger7").unwrap();
-    server.ask("CREATE USER clerk@'%' IDENTIFIED BY 'hunter2'").unwrap();
-    server.ask("GRANT ALL ON ledger7.* TO clerk@'%'").unwrap();
-    let port = server.port().to_string();
-    let uri = format!("mysql://clerk:hunter2@127.0.0.1:{port}/ledger7?{PATIENCE}");
-    let secrets = ["127.0.0.1", port.as_str(), "clerk", "hunter2", "ledger7"];
+mod own_mariadb {
+    use super::*;
 
-    let client = client(connect(&uri).await.unwrap()).await;
-    server.ask("REVOKE INSERT, UPDATE ON ledger7.* FROM clerk@'%'").unwrap();
-    // Changed rights on a database apply from the next connection on.
-    server.ask("KILL HARD USER clerk").unwrap();
-    assert_untold(&client, &secrets, &[500]).await;
-    server.ask("GRANT ALL ON ledger7.* TO clerk@'%'").unwrap();
-    server.ask("KILL HARD USER clerk").unwrap();
-    assert_eq!(readiness(&client).await.status, 200);
-    server.ask("DROP TABLE ledger7.events, ledger7.sessions").unwrap();
-    assert_untold(&client, &secrets, &[500]).await;
-    server.kill().unwrap();
-    assert_untold(&client, &secrets, &[503]).await;
+    #[tokio::test]
+    async fn a_server_that_fails_is_not_the_callers_fault_nor_named_to_them() {
+        let server = MariaDb::start(&MySqlOptions::default().with_fast_disk()).unwrap();
+        server.ask("CREATE DATABASE ledger7").unwrap();
+        server.ask("CREATE USER clerk@'%' IDENTIFIED BY 'hunter2'").unwrap();
+        server.ask("GRANT ALL ON ledger7.* TO clerk@'%'").unwrap();
+        let port = server.port().to_string();
+        let uri = format!("mysql://clerk:hunter2@127.0.0.1:{port}/ledger7?{PATIENCE}");
+        let secrets = ["127.0.0.1", port.as_str(), "clerk", "hunter2", "ledger7"];
+
+        let client = client(connect(&uri).await.unwrap()).await;
+        server.ask("REVOKE INSERT, UPDATE ON ledger7.* FROM clerk@'%'").unwrap();
+        // Changed rights on a database apply from the next connection on.
+        server.ask("KILL HARD USER clerk").unwrap();
+        assert_untold(&client, &secrets, &[500]).await;
+        server.ask("GRANT ALL ON ledger7.* TO clerk@'%'").unwrap();
+        server.ask("KILL HARD USER clerk").unwrap();
+        assert_eq!(readiness(&client).await.status, 200);
+        server.ask("DROP TABLE ledger7.events, ledger7.sessions").unwrap();
+        assert_untold(&client, &secrets, &[500]).await;
+        server.kill().unwrap();
+        assert_untold(&client, &secrets, &[503]).await;
+    }
 }
 
 #[tokio::test]

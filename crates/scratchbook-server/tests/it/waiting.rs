@@ -87,25 +87,29 @@ async fn patches_that_wait_for_a_lock_of_the_file_leave_reads_their_places() {
     assert_stored(patches).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn own_postgres_patches_that_wait_for_a_row_leave_reads_their_places_and_connections() {
-    let server = Arc::new(Postgres::start(&PostgresOptions::default().with_fast_disk()).unwrap());
-    for pool in [2, 8] {
-        let client = client(&format!("{}?pool_size={pool}&schema=pool{pool}", server.uri())).await;
-        let first = json!({"stateDelta": {"user:last": 0}});
-        let made = client.send("PATCH", "/apps/demo/users/u/sessions/other", Some(&first));
-        assert_eq!(made.await.status, 200);
-        for (row, sessions) in [("sessions WHERE id = 's0'", 1), ("user_states WHERE user_id = 'u'", PATCHES)] {
-            let sql = format!("SELECT 1 FROM pool{pool}.{row} FOR UPDATE; SELECT pg_sleep(5)");
-            let locking = Arc::clone(&server);
-            let lock = spawn_blocking(move || locking.ask(&format!("BEGIN; {sql}; COMMIT")).unwrap());
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            let patches = patches(&client, sessions);
-            let slowest = slowest_read(&client, Duration::from_millis(3500)).await;
-            assert!(patches.iter().all(|patch| !patch.is_finished()), "nothing was waited for");
-            lock.await.unwrap();
-            assert_stored(patches).await;
-            assert!(slowest < AT_ONCE, "{row} with {pool} connections: {slowest:?}");
+mod own_postgres {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn patches_that_wait_for_a_row_leave_reads_their_places_and_connections() {
+        let server = Arc::new(Postgres::start(&PostgresOptions::default().with_fast_disk()).unwrap());
+        for pool in [2, 8] {
+            let client = client(&format!("{}?pool_size={pool}&schema=pool{pool}", server.uri())).await;
+            let first = json!({"stateDelta": {"user:last": 0}});
+            let made = client.send("PATCH", "/apps/demo/users/u/sessions/other", Some(&first));
+            assert_eq!(made.await.status, 200);
+            for (row, sessions) in [("sessions WHERE id = 's0'", 1), ("user_states WHERE user_id = 'u'", PATCHES)] {
+                let sql = format!("SELECT 1 FROM pool{pool}.{row} FOR UPDATE; SELECT pg_sleep(5)");
+                let locking = Arc::clone(&server);
+                let lock = spawn_blocking(move || locking.ask(&format!("BEGIN; {sql}; COMMIT")).unwrap());
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                let patches = patches(&client, sessions);
+                let slowest = slowest_read(&client, Duration::from_millis(3500)).await;
+                assert!(patches.iter().all(|patch| !patch.is_finished()), "nothing was waited for");
+                lock.await.unwrap();
+                assert_stored(patches).await;
+                assert!(slowest < AT_ONCE, "{row} with {pool} connections: {slowest:?}");
+            }
         }
     }
 }

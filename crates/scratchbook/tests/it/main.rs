@@ -8,7 +8,6 @@ mod agent_config;
 mod agent_tools;
 mod agents;
 mod asking;
-mod beside;
 mod capabilities;
 #[cfg(all(feature = "postgres", feature = "mysql"))]
 mod clusters;
@@ -19,6 +18,7 @@ mod crash;
 mod database;
 mod fixtures;
 mod generate;
+mod google_adk;
 mod instructions;
 mod layers;
 mod leaving;
@@ -43,7 +43,6 @@ mod processes;
 mod quotas;
 mod recorded;
 mod removals;
-mod requests;
 mod resume;
 mod runner;
 #[cfg(feature = "schema")]

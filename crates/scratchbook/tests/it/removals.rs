@@ -208,14 +208,18 @@ macro_rules! on_every_store {
             }
 
             #[cfg(feature = "mysql")]
-            #[tokio::test]
-            async fn on_mariadb() {
+            mod mariadb {
+                use super::*;
+
+                #[tokio::test]
+                async fn kept() {
                 let clock = Arc::new(LaterClock::default());
                 let database = crate::mariadb::server::TestDatabase::emptied().await;
                 let options = scratchbook::store::DatabaseOptions::default();
                 let options = options.with_environment(Arc::clone(&clock) as Arc<dyn Environment>);
                 let sessions = scratchbook::store::MySqlSessionService::open(&database.uri(), options).await.unwrap();
-                super::$promise(Arc::new(sessions), &clock).await;
+                super::super::$promise(Arc::new(sessions), &clock).await;
+            }
             }
         }
     )*};
@@ -310,15 +314,19 @@ async fn two_services_on_one_schema_are_followed_to_an_exact_copy() {
 }
 
 #[cfg(feature = "mysql")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn two_services_on_one_mariadb_are_followed_to_an_exact_copy() {
-    let database = crate::mariadb::server::TestDatabase::emptied().await;
-    let mut stores = Vec::new();
-    for _ in 0..2 {
-        let service = scratchbook::store::MySqlSessionService::connect(&database.uri()).await.unwrap();
-        stores.push(Store::new(Arc::new(service)));
+mod mariadb {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn two_services_are_followed_to_an_exact_copy() {
+        let database = crate::mariadb::server::TestDatabase::emptied().await;
+        let mut stores = Vec::new();
+        for _ in 0..2 {
+            let service = scratchbook::store::MySqlSessionService::connect(&database.uri()).await.unwrap();
+            stores.push(Store::new(Arc::new(service)));
+        }
+        conformance::many_writers_are_followed(&stores).await;
     }
-    conformance::many_writers_are_followed(&stores).await;
 }
 
 /// An older version took such ids, so they may be there.

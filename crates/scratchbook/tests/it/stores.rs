@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use scratchbook::layer::WithDeadline;
 use scratchbook::{InMemorySessionService, Store, connect};
 use tempfile::TempDir;
 
@@ -11,11 +10,8 @@ use tempfile::TempDir;
 macro_rules! for_each_store {
     ($callback:path) => {
         $callback!(memory, crate::stores::memory);
-        $callback!(memory_behind_a_deadline, crate::stores::memory_behind_a_deadline);
-        #[cfg(feature = "schema")]
-        $callback!(memory_behind_a_schema, crate::stores::memory_behind_a_schema);
         $callback!(sqlite, crate::stores::sqlite);
-        #[cfg(all(feature = "encryption", feature = "compression"))]
+        #[cfg(all(feature = "encryption", feature = "compression", feature = "schema"))]
         $callback!(sqlite_behind_all_layers, crate::stores::sqlite_behind_all_layers);
         #[cfg(feature = "mysql")]
         $callback!(mariadb, crate::stores::mariadb);
@@ -31,25 +27,10 @@ pub(crate) async fn memory() -> (Store, ()) {
     (Store::new(Arc::new(InMemorySessionService::new())), ())
 }
 
-/// This layer keeps every promise of the store inside it.
-pub(crate) async fn memory_behind_a_deadline() -> (Store, ()) {
-    let (mut store, guard) = memory().await;
-    store.sessions = Arc::new(WithDeadline::new(store.sessions, Duration::from_secs(60)));
-    store.artifacts = Arc::new(WithDeadline::new(store.artifacts, Duration::from_secs(60)));
-    (store, guard)
-}
+#[cfg(all(feature = "encryption", feature = "compression", feature = "schema"))]
+const DEADLINE: Duration = Duration::from_secs(60);
 
-/// For an app without a schema, this layer keeps every promise of the store inside it.
-#[cfg(feature = "schema")]
-pub(crate) async fn memory_behind_a_schema() -> (Store, ()) {
-    let (mut store, guard) = memory().await;
-    let schema = scratchbook::layer::StateSchema::new(1);
-    store.sessions =
-        Arc::new(scratchbook::layer::WithStateSchema::new(store.sessions).with_app("of another app", schema));
-    (store, guard)
-}
-
-#[cfg(all(feature = "encryption", feature = "compression"))]
+#[cfg(all(feature = "encryption", feature = "compression", feature = "schema"))]
 fn encrypted(store: Store) -> Store {
     use scratchbook::layer::{Keyring, WithEncryption};
     let keys = Keyring::new("now", [7; 32]).unwrap().with_old("before", [3; 32]).unwrap();
@@ -57,18 +38,19 @@ fn encrypted(store: Store) -> Store {
     Store::of(Arc::new(sessions), Arc::new(WithEncryption::new(store.artifacts, keys)))
 }
 
-#[cfg(all(feature = "encryption", feature = "compression"))]
+#[cfg(all(feature = "encryption", feature = "compression", feature = "schema"))]
 fn compressed(store: Store) -> Store {
     use scratchbook::layer::WithCompression;
     let sessions = WithCompression::above(store.sessions, 16);
     Store::of(Arc::new(sessions), Arc::new(WithCompression::above(store.artifacts, 16)))
 }
 
-/// All layers around each other keep every promise. Data is encrypted, and nearly all values are compressed first.
-#[cfg(all(feature = "encryption", feature = "compression"))]
+/// All layers around each other keep every promise. Data is encrypted, and nearly all values are compressed first. The app
+/// of a promise has no schema, and no call takes as long as the deadline.
+#[cfg(all(feature = "encryption", feature = "compression", feature = "schema"))]
 pub(crate) async fn sqlite_behind_all_layers() -> (Store, TempDir) {
     use scratchbook::SqliteSessionService;
-    use scratchbook::layer::{WithMetrics, WithSecretKeys};
+    use scratchbook::layer::{StateSchema, WithDeadline, WithMetrics, WithSecretKeys, WithStateSchema};
     use scratchbook::session::SecretKeys;
     use scratchbook::store::{Limits, SqliteOptions};
     let folder = tempfile::tempdir().unwrap();
@@ -76,7 +58,10 @@ pub(crate) async fn sqlite_behind_all_layers() -> (Store, TempDir) {
     let store = SqliteSessionService::open(folder.path().join("sessions.db"), options).await.unwrap();
     let store = compressed(encrypted(Store::new(Arc::new(store))));
     let sessions = WithSecretKeys::new(WithMetrics::new(store.sessions), SecretKeys::new(["user:secret:"]));
-    (Store::of(Arc::new(sessions), Arc::new(WithMetrics::new(store.artifacts))), folder)
+    let sessions = WithStateSchema::new(sessions).with_app("of another app", StateSchema::new(1));
+    let sessions = WithDeadline::new(sessions, DEADLINE);
+    let artifacts = WithDeadline::new(WithMetrics::new(store.artifacts), DEADLINE);
+    (Store::of(Arc::new(sessions), Arc::new(artifacts)), folder)
 }
 
 /// Returns a store in its own file, which is removed with the folder.

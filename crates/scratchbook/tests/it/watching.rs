@@ -162,16 +162,18 @@ async fn idle_watchers_cost_a_writer_next_to_nothing(store: Store) {
 macro_rules! watching_tests {
     ($name:ident, $open:path) => {
         mod $name {
-            #[test]
-            fn many_who_follow_one_session_read_each_commit_once() {
-                let counts = super::RecordedCounters::default();
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-                metrics::with_local_recorder(&counts, || {
-                    runtime.block_on(async {
-                        let (store, _guard) = $open().await;
-                        super::many_follow_one_session(store, &counts).await;
+            mod timing {
+                #[test]
+                fn many_who_follow_one_session_read_each_commit_once() {
+                    let counts = super::super::RecordedCounters::default();
+                    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                    metrics::with_local_recorder(&counts, || {
+                        runtime.block_on(async {
+                            let (store, _guard) = $open().await;
+                            super::super::many_follow_one_session(store, &counts).await;
+                        });
                     });
-                });
+                }
             }
 
             #[tokio::test(flavor = "multi_thread")]

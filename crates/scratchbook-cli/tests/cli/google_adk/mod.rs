@@ -1,11 +1,9 @@
 //! Imports databases that google-adk's services have just written, and compares them with what google-adk reports.
 //! Python processes write and read google-adk's files. The command writes and reads ours.
 
-mod chromium;
 mod client;
 mod compare;
 mod conformance;
-pub(crate) mod page;
 pub(crate) mod postgres;
 pub(crate) mod python;
 

@@ -1,6 +1,5 @@
 //! Agents from files with remote models.
 
-use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -9,20 +8,7 @@ use serde_json::{Value, json};
 
 use super::Served;
 use crate::Fixture;
-use crate::models::{KEY, RecordedModel, gemini_error, gemini_text, gemini_whole};
-
-/// Starts a server with one agent, `helper`, whose file names a model of Gemini's.
-pub(crate) fn serve(fixture: &Fixture, model: &RecordedModel, args: &[&str]) -> Served {
-    let folder = fixture.path("agents");
-    fs::create_dir_all(folder.join("helper")).unwrap();
-    let text = "name: helper\nmodel: gemini-2.5-flash\ninstruction: Help {user:name?}.\n";
-    fs::write(folder.join("helper/root_agent.yaml"), text).unwrap();
-    let serve = ["--json", "serve", "--port", "0", "--agents", folder.to_str().unwrap()];
-    let served = Served::of(model.gemini(fixture, &[&serve[..], args].concat()));
-    let (status, body) = served.ask("POST", "/apps/helper/users/ann/sessions/s1", "");
-    assert_eq!(status, 200, "{body}");
-    served
-}
+use crate::models::{KEY, RecordedModel, gemini_error, gemini_text, gemini_whole, serve};
 
 /// Sends a message to `/run_sse`, and returns the events with the times at which they arrived.
 fn run_sse(served: &Served, message: &str) -> Vec<(Instant, Value)> {

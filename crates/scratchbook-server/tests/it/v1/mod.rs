@@ -5,7 +5,7 @@ mod document;
 mod errors;
 mod events;
 mod feeds;
-mod generated;
+mod generated_client;
 mod idle;
 mod leaving;
 mod page;

@@ -3,13 +3,13 @@
 //!
 //! - `load.rs`: processes that write, and their acknowledgements. `writer.rs`: such a process from within.
 //! - `check.rs`: what has to be stored afterwards.
-//! - `restart.rs`, `standby.rs`, `galera.rs`, `group.rs`: what happens to the servers meanwhile.
+//! - `restart.rs`, `standby.rs`, `galera.rs`, `own_mysql.rs`: what happens to the servers meanwhile.
 //! - `partitions.rs`: every promise on PostgreSQL tables that are partitioned by user.
 
 mod check;
 mod galera;
-mod group;
 mod load;
+mod own_mysql;
 mod partitions;
 mod restart;
 mod standby;

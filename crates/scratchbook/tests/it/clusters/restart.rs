@@ -36,22 +36,34 @@ server!(Postgres);
 server!(MariaDb);
 server!(MySql);
 
-#[ignore = "long: a server is stopped and killed under load"]
-#[tokio::test(flavor = "multi_thread")]
-async fn own_postgres_is_restarted_under_load() {
-    restart("PostgreSQL restarted", &Postgres::start(&PostgresOptions::default()).unwrap()).await;
+mod own_postgres {
+    use super::*;
+
+    #[ignore = "long: a server is stopped and killed under load"]
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_server_is_restarted_under_load() {
+        restart("PostgreSQL restarted", &Postgres::start(&PostgresOptions::default()).unwrap()).await;
+    }
 }
 
-#[ignore = "long: a server is stopped and killed under load"]
-#[tokio::test(flavor = "multi_thread")]
-async fn own_mariadb_is_restarted_under_load() {
-    restart("MariaDB restarted", &MariaDb::start(&MySqlOptions::default()).unwrap()).await;
+mod own_mariadb {
+    use super::*;
+
+    #[ignore = "long: a server is stopped and killed under load"]
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_server_is_restarted_under_load() {
+        restart("MariaDB restarted", &MariaDb::start(&MySqlOptions::default()).unwrap()).await;
+    }
 }
 
-#[ignore = "long: a server is stopped and killed under load"]
-#[tokio::test(flavor = "multi_thread")]
-async fn own_mysql_is_restarted_under_load() {
-    restart("MySQL restarted", &MySql::start(&MySqlOptions::default()).unwrap()).await;
+mod own_mysql {
+    use super::*;
+
+    #[ignore = "long: a server is stopped and killed under load"]
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_server_is_restarted_under_load() {
+        restart("MySQL restarted", &MySql::start(&MySqlOptions::default()).unwrap()).await;
+    }
 }
 
 async fn restart(what: &str, server: &impl RestartableServer) {

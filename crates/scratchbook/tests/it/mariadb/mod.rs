@@ -4,11 +4,11 @@
 mod answers;
 mod certificates;
 mod connect;
-mod feed;
 mod migrate;
 mod plans;
 mod processes;
 pub(crate) mod server;
 mod stress;
 mod versions;
+mod waiting;
 mod wire;

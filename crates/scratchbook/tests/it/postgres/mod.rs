@@ -1,7 +1,6 @@
 //! Tests only for PostgreSQL: connections and their failures, round trips, locks, plans, migrations.
 
 mod crash;
-mod feed;
 mod increments;
 mod locks;
 mod opening;
@@ -14,4 +13,5 @@ mod stress;
 mod tables;
 mod tls;
 mod upgrade;
+mod waiting;
 mod wire;

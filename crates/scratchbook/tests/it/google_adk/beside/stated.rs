@@ -400,7 +400,7 @@ async fn callbacks_answer_hand_over_and_read_artifacts_as_with_google_adk() {
 
 #[test]
 fn every_difference_that_is_stated_beside_google_adk_is_a_row_of_the_documents() {
-    let document = include_str!("../../../../../docs/adk-compatibility.md");
+    let document = include_str!("../../../../../../docs/adk-compatibility.md");
     for Stated { row, .. } in &STATED {
         assert!(document.contains(&format!("\n| {row} |")), "no row begins with: {row}");
     }

@@ -3,7 +3,7 @@
 use thirtyfour::Key;
 
 use super::conversation;
-use crate::google_adk::page::{BrowserPage, ScreenKind};
+use crate::page::{BrowserPage, ScreenKind};
 use crate::serve::Served;
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 mod axe_core;
 mod change;
 mod follow;
+mod google_adk;
 mod pictures;
 mod rights;
 mod same;
@@ -10,7 +11,7 @@ mod speed;
 mod travel;
 
 use crate::Fixture;
-use crate::google_adk::page::{BrowserPage, ScreenKind};
+use crate::page::{BrowserPage, ScreenKind};
 use crate::serve::Served;
 
 /// Starts a server with a conversation of the demo's agent. Also returns the address of the session's page.

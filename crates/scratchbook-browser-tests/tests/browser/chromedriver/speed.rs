@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::fs;
 
 use crate::Fixture;
-use crate::google_adk::page::{BrowserPage, ScreenKind};
+use crate::page::{BrowserPage, ScreenKind};
 use crate::serve::Served;
 
 const EVENTS: u64 = 100_000;

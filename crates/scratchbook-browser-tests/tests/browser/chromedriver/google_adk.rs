@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::page::BrowserPage;
-use super::python::python;
+use crate::page::BrowserPage;
+use crate::python::python;
 use crate::serve::Served;
 use crate::{Fixture, fails, scratchbook};
 

@@ -29,10 +29,10 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::requests::differences::differences;
+use crate::google_adk::requests::differences::differences;
 use traces::{NORMALISATIONS, TraceSide};
 
-/// The variable for the number of cases; `cargo xtask test full` sets more.
+/// The variable for the number of cases; `cargo xtask full` sets more.
 const CASES: &str = "SCRATCHBOOK_ADK_CASES";
 /// The variable for the first seed. A failure names the seed that reproduces it.
 const FIRST: &str = "SCRATCHBOOK_ADK_SEED";
@@ -98,7 +98,7 @@ async fn what_is_changed_in_a_trace_of_google_adk_is_found() {
 async fn play_theirs(cases: &[Value]) -> Vec<Value> {
     let lines: String = cases.iter().map(|case| format!("{case}\n")).collect();
     let mut command = Command::new(scratchbook_test_servers::python().unwrap());
-    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/beside/play.py");
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/google_adk/beside/play.py");
     command.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let output = tokio::task::spawn_blocking(move || {
         let mut child = command.spawn().unwrap();

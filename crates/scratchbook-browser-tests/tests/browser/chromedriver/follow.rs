@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::conversation;
 use crate::Fixture;
-use crate::google_adk::page::{BrowserPage, ScreenKind};
-use crate::models::{RecordedModel, gemini_text};
-use crate::serve::{Served, models};
+use crate::models::{RecordedModel, gemini_text, serve};
+use crate::page::{BrowserPage, ScreenKind};
+use crate::serve::Served;
 
 #[tokio::test]
 #[ignore = "long: a browser, page by page"]
@@ -95,7 +95,7 @@ fn an_answer_streams_and_its_run_can_be_stopped() {
     let fixture = Fixture::empty();
     let slow = || gemini_text(&["One ", "two ", "three ", "four ", "five"]).slowly(Duration::from_secs(1));
     let model = RecordedModel::start([slow(), slow()]);
-    let served = models::serve(&fixture, &model, &[]);
+    let served = serve(&fixture, &model, &[]);
     tokio::runtime::Runtime::new().unwrap().block_on(stream_and_stop(&served));
 }
 

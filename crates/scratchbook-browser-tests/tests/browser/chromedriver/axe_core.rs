@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::{conversation, login};
-use crate::google_adk::page::{BrowserPage, ScreenKind};
+use crate::page::{BrowserPage, ScreenKind};
 
 /// Runs the rules of WCAG 2.1 A and AA. The result has a line for each element that breaks a rule.
 const RUN: &str = "

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::conversation;
-use crate::google_adk::page::{BrowserPage, ScreenKind};
+use crate::page::{BrowserPage, ScreenKind};
 
 #[tokio::test]
 #[ignore = "long: a browser, page by page"]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::conversation;
-use crate::google_adk::page::{BrowserPage, ScreenKind};
+use crate::page::{BrowserPage, ScreenKind};
 use crate::serve::Served;
 
 /// Returns the page as text, with attributes in order of their names. Left out is what is not content: marks of new events, what a person has opened, and the

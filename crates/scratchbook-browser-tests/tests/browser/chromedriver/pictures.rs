@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::Fixture;
-use crate::google_adk::page::{BrowserPage, ScreenKind};
 use crate::models::{RecordedModel, gemini_parts};
+use crate::page::{BrowserPage, ScreenKind};
 use crate::serve::Served;
 
 /// Ann's messages in the session that is shown.

@@ -46,7 +46,7 @@ pub(crate) struct BrowserPage {
 }
 
 impl BrowserPage {
-    pub(super) async fn open(url: &str) -> Self {
+    pub(crate) async fn open(url: &str) -> Self {
         Self::on(ScreenKind::Light, "dev-ui", url).await
     }
 
@@ -149,12 +149,12 @@ impl BrowserPage {
     }
 
     /// Closes a menu.
-    pub(super) async fn escape(&self) {
+    pub(crate) async fn escape(&self) {
         self.see("[role=menu]", "").await.send_keys(Key::Escape + "").await.unwrap();
     }
 
     /// Sends a message to the agent.
-    pub(super) async fn say(&self, text: &str) {
+    pub(crate) async fn say(&self, text: &str) {
         let input = self.see("textarea.chat-input-box", "").await;
         // The field may still contain the first message of the session.
         input.clear().await.unwrap();
@@ -162,7 +162,7 @@ impl BrowserPage {
     }
 
     /// Opens a side tab, waits until it shows this text, and returns all its text.
-    pub(super) async fn tab(&self, name: &str, css: &str, text: &str) -> String {
+    pub(crate) async fn tab(&self, name: &str, css: &str, text: &str) -> String {
         self.click("[role=tab]", name).await;
         let start = Instant::now();
         loop {
@@ -174,11 +174,11 @@ impl BrowserPage {
     }
 
     /// Begins to record the texts of the last answer.
-    pub(super) async fn watch(&self) {
+    pub(crate) async fn watch(&self) {
         self.browser.execute(WATCH, vec![]).await.unwrap();
     }
 
-    pub(super) async fn watched(&self) -> Vec<String> {
+    pub(crate) async fn watched(&self) -> Vec<String> {
         self.browser.execute("return answers", vec![]).await.unwrap().convert().unwrap()
     }
 

@@ -69,7 +69,7 @@ async fn ask_theirs(server: &ModelServer) {
 
 /// Returns the path of a file in this folder.
 fn script(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/requests").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/google_adk/requests").join(name)
 }
 
 /// Returns the requests of each agent, which is named in its instruction.

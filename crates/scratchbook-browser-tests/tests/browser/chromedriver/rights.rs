@@ -1,7 +1,7 @@
 //! A person logs in with a token, and sees what the token may do.
 
 use super::login;
-use crate::google_adk::page::{BrowserPage, ScreenKind};
+use crate::page::{BrowserPage, ScreenKind};
 
 #[tokio::test]
 #[ignore = "long: a browser, page by page"]

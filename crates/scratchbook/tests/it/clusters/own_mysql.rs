@@ -13,7 +13,7 @@ use crate::database::{append, create, get, key, setting};
 
 #[ignore = "long: the primary of three dies and comes back"]
 #[tokio::test(flavor = "multi_thread")]
-async fn own_mysql_group_loses_its_primary_and_no_acknowledged_append() {
+async fn a_group_loses_its_primary_and_no_acknowledged_append() {
     let group = GroupReplication::start(3).unwrap();
     let members = group.members();
     // A balancer that sends everybody to the primary.
@@ -46,7 +46,7 @@ async fn own_mysql_group_loses_its_primary_and_no_acknowledged_append() {
 
 #[ignore = "long: one of two members dies"]
 #[tokio::test(flavor = "multi_thread")]
-async fn own_mysql_group_of_two_without_one_refuses_writes_and_loses_none() {
+async fn a_group_of_two_without_one_refuses_writes_and_loses_none() {
     let group = GroupReplication::start(2).unwrap();
     let [primary, secondary] = group.members() else { panic!("two members") };
     let uri = format!("{}?statement_timeout_ms=2000&retry_timeout_ms=4000", primary.uri());

@@ -1,4 +1,0 @@
-//! The pages of `scratchbook serve` in a browser.
-#![cfg(unix)]
-
-mod chromium;
