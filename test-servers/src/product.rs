@@ -11,7 +11,7 @@ use crate::{Error, Result, programs};
 pub enum Product {
     /// MariaDB, as packages install it.
     MariaDb,
-    /// MySQL, which the step `servers` of `cargo xtask test` unpacks in the target folder with all its libraries.
+    /// MySQL, which the step `servers` of `cargo xtask gate` unpacks in the target folder with all its libraries.
     MySql,
 }
 
@@ -130,7 +130,7 @@ fn initialize_mariadb(folder: &Folder, data: &Path) -> Result<()> {
 
 fn find_mysql() -> Result<Installation> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/mysql");
-    let missing = || Error::new("no MySQL server in target/mysql; cargo xtask test --step servers unpacks one");
+    let missing = || Error::new("no MySQL server in target/mysql; cargo xtask gate --step servers unpacks one");
     let root = root.canonicalize().map_err(|_| missing())?;
     let (libraries, loader) = programs::loader_in(&root.join("usr/lib")).ok_or_else(missing)?;
     // The programs need a newer C library than the system may have, and are started by the loader beside it.

@@ -59,7 +59,7 @@ pub fn shared_mysql() -> Result<String> {
     match SERVER.get_or_init(start) {
         Ok(server) => Ok(server.uri()),
         Err(error) => Err(Error::new(format!(
-            "{error}\nThis test needs MySQL. Either unpack it with: cargo xtask test --step servers, or leave such tests \
+            "{error}\nThis test needs MySQL. Either unpack it with: cargo xtask gate --step servers, or leave such tests \
              out: cargo test --locked -- --skip mysql:: --skip own_mysql"
         ))),
     }

@@ -41,21 +41,22 @@ impl BuildScope {
         match self {
             Self::Tier(tier) => tiers::tier(package, test) == *tier,
             Self::Changed(_, None) => tiers::tier(package, test) == Tier::Test,
-            // The tests of this store, also those of `gate`: it may be MariaDB. Others test it in no module of its own.
-            Self::Changed(_, Some(store)) => package == store.package || tiers::is_in(test, store.modules),
+            // Also the tests of `gate`, because the store may be that of MariaDB.
+            Self::Changed(_, Some(store)) => tiers::is_in(test, store.modules),
         }
     }
 
-    /// Returns what is built, as arguments of Cargo. It is always the workspace, so that dependencies have the same
+    /// Returns what is built, as arguments of Cargo. It is always from the workspace, so that dependencies have the same
     /// features each time.
     fn built(&self) -> Vec<&'static str> {
-        match self {
-            Self::Tier(Tier::Gate) => vec!["--workspace", "--all-targets"],
-            _ => {
-                let excluded = PACKAGES_OF_GATE.iter().flat_map(|package| ["--exclude", package]);
-                ["--workspace", "--all-targets"].into_iter().chain(excluded).collect()
-            }
-        }
+        let targets: &[&str] = match self {
+            Self::Tier(Tier::Gate) => return vec!["--workspace", "--all-targets"],
+            // The library's tests of stores. The store's own are built by themselves.
+            Self::Changed(_, Some(_)) => &["--workspace", "--test", "it"],
+            _ => &["--workspace", "--all-targets"],
+        };
+        let excluded = PACKAGES_OF_GATE.iter().flat_map(|package| ["--exclude", package]);
+        targets.iter().copied().chain(excluded).collect()
     }
 }
 
@@ -212,7 +213,7 @@ mod tests {
     fn a_store_that_alone_has_changed_selects_its_own_tests() {
         let store = ChangedStore { package: "a", modules: &["lite"] };
         let changed = BuildScope::Changed(BTreeSet::from(["a".to_owned(), "b".to_owned()]), Some(store));
-        assert!(changed.selects("a", "c") && changed.selects("b", "lite::c") && !changed.selects("b", "c"));
+        assert!(changed.selects("b", "lite::c") && !changed.selects("b", "c"));
         assert!(changed.names("b") && !changed.names("c"));
     }
 }

@@ -1,6 +1,5 @@
 //! Selects what `cargo xtask test --changed` runs: the packages with a changed file, and all packages that depend on
-//! them. If only one store has changed, only those tests of the other packages are selected that are in a module named
-//! after the store's database.
+//! them. If only one store has changed, these are its own tests, and the library's in modules named after its database.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,11 +16,14 @@ const MAIN: [&str; 2] = ["main", "origin/main"];
 const OF_EVERYTHING: [&str; 5] =
     ["Cargo.toml", "Cargo.lock", "clippy.toml", "rust-toolchain.toml", ".cargo/config.toml"];
 
-/// The packages of stores, each with the modules whose tests run on this store. SQLite is not among them: most tests of
-/// the server and the command run on it.
-const STORES: [ChangedStore; 2] = [
+/// The packages of stores, each with the modules of the library's tests that run on this store.
+const STORES: [ChangedStore; 3] = [
     ChangedStore { package: "scratchbook-mysql", modules: &["mariadb", "mysql", "own_mariadb", "own_mysql"] },
     ChangedStore { package: "scratchbook-postgres", modules: &["postgres", "own_postgres"] },
+    ChangedStore {
+        package: "scratchbook-sqlite",
+        modules: &["sqlite", "sqlite_behind_all_layers", "crash", "processes"],
+    },
 ];
 
 /// The changes since this branch left the main branch, committed or not.

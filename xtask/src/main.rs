@@ -84,8 +84,8 @@ usage: cargo xtask test [--list | --changed | --names | --step NAME...]
   --step NAME run these steps alone
   --names     build the tests, and print the name of each with its tier and its program
   --changed   format, rules, and the tests for what has changed since this branch left main, committed or not: those
-              of the packages with a changed file and of all that depend on them. If the store of PostgreSQL or MySQL
-              alone has changed, the others run only their tests in modules that are named after the database
+              of the packages with a changed file and of all that depend on them. If one store
+              alone has changed: its own, and the library's in modules that are named after the database
 ";
 
 fn main() -> ExitCode {

@@ -84,7 +84,8 @@ pub(crate) fn changed() -> Result<Vec<Step>, Stop> {
     let package = changed.is_in("bindings/python") || changed.has_python_in_documents();
     let lab = changed.is_in("lab");
     if let Some(store) = changed.store {
-        println!("{} alone has changed: the others run their tests in {}", store.package, store.modules.join(", "));
+        let modules = store.modules.join(", ");
+        println!("{} alone has changed: its own tests, and the library's in {modules}", store.package);
     }
     let is_built = !changed.packages.is_empty();
     let scope = BuildScope::Changed(changed.packages, changed.store);
@@ -357,7 +358,13 @@ fn fuzz() -> Result<(), Stop> {
 }
 
 fn deny(checks: &[&str]) -> Result<(), Stop> {
-    run(program(tools::DENY.path()?).args(["--workspace", "--locked", "check", "--hide-inclusion-graph"]).args(checks))
+    let tool = tools::DENY.path()?;
+    run_all(["Cargo.toml", "lab/Cargo.toml"].map(|manifest| {
+        let mut command = program(&tool);
+        command.args(["--manifest-path", manifest, "--workspace", "--locked", "check", "--config", "deny.toml"]);
+        command.arg("--hide-inclusion-graph").args(checks);
+        command
+    }))
 }
 
 /// Checks the dependencies for known flaws. The list of flaws is fetched each time, so the step is left out on a

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::build::{BuildScope, TestProgram, build};
+use crate::build::{BuildScope, TestProgram, build, checked};
 use crate::command::{program, root};
 use crate::step::Stop;
 use crate::tiers::{self, Tier};
@@ -63,6 +63,10 @@ impl Tests {
             if !timed.is_empty() {
                 tests.timed.push(job(test, &format!("{} timed", test.name), 1, &timed));
             }
+        }
+        if let BuildScope::Changed(_, Some(store)) = scope {
+            let command = checked(&["test", "--package", store.package, "--all-features", "--lib"]);
+            tests.together.push(TestJob { name: store.package.to_owned(), command });
         }
         Ok(tests)
     }

@@ -7,9 +7,6 @@ use crate::command::{cargo, output, program, root, run};
 use crate::servers;
 use crate::step::Stop;
 
-/// The commit of the older build, if the environment names no commit and there is no tag. This is the first commit with
-/// today's tables. It has to be changed after each migration.
-const FIRST: &str = "bb90caa92d0682d5f9a3340335abdb841acf58f5";
 /// The environment variable that names the commit of the older build.
 const COMMIT: &str = "SCRATCHBOOK_OLD_COMMIT";
 /// The binary of the older build, for the tests.
@@ -21,7 +18,7 @@ const TARGET: &str = "target/old/target";
 pub(crate) fn beside_old() -> Result<(), Stop> {
     let binary = match std::env::var_os(BINARY).filter(|path| !path.is_empty()) {
         Some(path) => PathBuf::from(path),
-        None => build(&old_commit())?,
+        None => build(&old_commit()?)?,
     };
     let installed = servers::install();
     let mut tests = checked(&["test", "--workspace", "--all-features", "--test", "cli", "--", "versions::"]);
@@ -32,11 +29,17 @@ pub(crate) fn beside_old() -> Result<(), Stop> {
     installed
 }
 
-fn old_commit() -> String {
-    let named = std::env::var(COMMIT).ok().filter(|commit| !commit.is_empty());
-    let tagged = || output(program("git").args(["tag", "--list", "v*", "--sort=-creatordate"])).ok();
-    let newest = || tagged()?.lines().next().map(str::to_owned);
-    named.or_else(newest).unwrap_or_else(|| FIRST.to_owned())
+/// Returns the commit that the environment names, or else the newest tag. Before the first version, there is none: builds
+/// have no tables in common.
+fn old_commit() -> Result<String, Stop> {
+    if let Ok(commit) = std::env::var(COMMIT)
+        && !commit.is_empty()
+    {
+        return Ok(commit);
+    }
+    let tags = output(program("git").args(["tag", "--list", "v*", "--sort=-creatordate"]))?;
+    let missing = || Stop::LeftOut(format!("no version has been tagged yet, and {COMMIT} names no commit"));
+    tags.lines().next().map(str::to_owned).ok_or_else(missing)
 }
 
 /// Builds the command of a commit in its own work tree.

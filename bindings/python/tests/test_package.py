@@ -14,7 +14,7 @@ import scratchbook
 def test_it_has_types_a_licence_and_no_tests() -> None:
     package = metadata.distribution("scratchbook")
     if package.files is None:
-        pytest.skip("only a wheel lists its files: `cargo xtask test --step wheel`")
+        pytest.skip("only a wheel lists its files: `cargo xtask full --step wheel`")
     files = [str(file) for file in package.files]
     assert {"scratchbook/py.typed", "scratchbook/_scratchbook.pyi", "scratchbook/adk.py"} <= set(files)
     assert any(file.endswith("licenses/LICENSE") for file in files)

@@ -1,7 +1,7 @@
 //! Counts how many instructions a call executes, with callgrind. The figures are the same on a busy machine and on an
 //! idle one.
 //!
-//! `cargo xtask test --step instructions` fails if a count has risen above the accepted one by more than its room. A
+//! `cargo xtask gate --step instructions` fails if a count has risen above the accepted one by more than its room. A
 //! change that is worth its cost accepts the new counts in the same commit: `cargo xtask bench instructions --accept`.
 //!
 //! The counts of `accepted.json` belong to a compiler, an architecture and a profile. The test command counts in the

@@ -13,11 +13,11 @@ const FIRST: &str = "adk-1";
 /// The name under which the second major version of `@google/adk` is installed.
 const SECOND: &str = "@google/adk";
 
-/// Runs `tests/adk_js/fill.mjs` with a version of ADK that the step `node` of `cargo xtask test` has installed.
+/// Runs `tests/adk_js/fill.mjs` with a version of ADK that the step `node` of `cargo xtask gate` has installed.
 fn fill(version: &str, kind: &str, place: &str) -> Vec<Value> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     let installed = own.join("../../target/node");
-    assert!(installed.join("node_modules").exists(), "run `cargo xtask test --step node` before");
+    assert!(installed.join("node_modules").exists(), "run `cargo xtask gate --step node` before");
     // Modules are resolved relative to the script.
     let script = tempfile::tempdir_in(installed).unwrap();
     let path = script.path().join("fill.mjs");

@@ -32,11 +32,11 @@ pub(crate) async fn calls(tools: &McpToolset, calls: &[(&str, Value)]) -> Result
     Ok(FinishedRun { requests: model.requests(), events })
 }
 
-/// Returns the folder of the server's package, which the step `node` of `cargo xtask test` installs.
+/// Returns the folder of the server's package, which the step `node` of `cargo xtask gate` installs.
 pub(crate) fn everything() -> PathBuf {
     let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/node/node_modules");
     let script = installed.join("@modelcontextprotocol/server-everything/dist/index.js");
-    assert!(script.exists(), "run `cargo xtask test --step node` before");
+    assert!(script.exists(), "run `cargo xtask gate --step node` before");
     script
 }
 

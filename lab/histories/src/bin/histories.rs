@@ -219,7 +219,7 @@ fn named(names: &[String]) -> Result<Vec<Topology>, FaultError> {
         return Err(format!("there is no topology '{name}'; there are: {known}").into());
     }
     if names.is_empty() && !MySql::is_installed() {
-        println!("mysql-3 is left out: cargo xtask test --step servers could not unpack MySQL");
+        println!("mysql-3 is left out: cargo xtask gate --step servers could not unpack MySQL");
     }
     let chosen = |topology: &Topology| match names {
         [] => topology.name != "mysql-3" || MySql::is_installed(),

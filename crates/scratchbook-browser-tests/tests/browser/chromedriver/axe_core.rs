@@ -25,7 +25,7 @@ const SCREENS: [(ScreenKind, &str); 4] = [
 async fn violations(page: &BrowserPage) -> Vec<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/node/node_modules/axe-core/axe.min.js");
     let axe =
-        fs::read_to_string(&file).unwrap_or_else(|_| panic!("{}: run `cargo xtask test --step node`", file.display()));
+        fs::read_to_string(&file).unwrap_or_else(|_| panic!("{}: run `cargo xtask gate --step node`", file.display()));
     page.run(&format!("{axe};\nreturn (async () => {{{RUN}}})();")).await
 }
 

@@ -1,4 +1,4 @@
-//! ADK for TypeScript, in the versions that the step `node` of `cargo xtask test` installs from npm.
+//! ADK for TypeScript, in the versions that the step `node` of `cargo xtask gate` installs from npm.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,7 +24,7 @@ async fn run(script: &str, version: &str) -> Store {
     let serving = tokio::spawn(server.run(listener, std::future::pending()));
 
     let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/node");
-    assert!(installed.join("node_modules").exists(), "run `cargo xtask test --step node` before");
+    assert!(installed.join("node_modules").exists(), "run `cargo xtask gate --step node` before");
     // Node.js looks for modules from the folder of the script.
     let place = tempfile::tempdir_in(installed).unwrap();
     for name in [script, "sessions.mjs"] {
