@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use scratchbook_test_servers::{
-    Galera, MariaDb, MySqlOptions, MySql, Patroni, Postgres, PostgresOptions, Proxy, Replication, SmallDisk,
+    Galera, MariaDb, MySql, MySqlOptions, Patroni, Postgres, PostgresOptions, Proxy, Replication, SmallDisk,
     StandbyPair,
 };
 use tempfile::TempDir;
