@@ -150,9 +150,11 @@ impl Protocol {
     fn is_there(&self, database: &Database, transaction: &Transaction, row: Row) -> bool {
         let is_creation = matches!(transaction.operation, Operation::Create(..));
         match (self.store, row) {
+            // A creation does not wait for a session that is there: its id is taken.
+            (_, Row::Session(session)) if is_creation => !database.now().sessions.contains_key(&session),
             // A statement of PostgreSQL finds a row in its snapshot. The row may have been removed since, even if
             // another row has its name now.
-            (Store::Postgres, Row::Session(session)) if !is_creation => {
+            (Store::Postgres, Row::Session(session)) => {
                 let seen = database.at(transaction.snapshot).sessions.get(&session).map(|row| row.life);
                 seen.is_some() && database.now().sessions.get(&session).map(|row| row.life) == seen
             }
@@ -213,10 +215,6 @@ impl Protocol {
     }
 
     fn lock(&self, database: &mut Database, transaction: &mut Transaction, row: Row) -> Outcome {
-        if !self.is_there(database, transaction, row) {
-            return Outcome::Next;
-        }
-        // A creation waits for no row that is there.
         if let (Operation::Create(..), Row::Session(session)) = (&transaction.operation, row)
             && let Some(row) = database.now().sessions.get(&session)
         {
@@ -224,6 +222,9 @@ impl Protocol {
             let finds_token = is_own && self.keeps(Rule::TokenOfCreation) && row.life > 0;
             transaction.has_found_own |= finds_token;
             return Outcome::Answer(if finds_token { Answer::Created } else { Answer::Taken });
+        }
+        if !self.is_there(database, transaction, row) {
+            return Outcome::Next;
         }
         if !database.lock(row, transaction.holder()) {
             return Outcome::Blocked;
