@@ -14,7 +14,8 @@ use scratchbook_core::session::{
 };
 use scratchbook_core::store::Store;
 
-const SOON: Duration = Duration::from_secs(60);
+// Long, because hundreds of promises may run side by side on two busy cores.
+const SOON: Duration = Duration::from_mins(5);
 
 async fn next<S: std::ops::Deref<Target: SessionService> + Send + Sync>(watch: &mut Watch<S>) -> FeedEntry {
     timeout(SOON, watch.next()).await.expect("an entry comes soon").expect("an entry")

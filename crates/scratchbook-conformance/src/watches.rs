@@ -15,7 +15,8 @@ use scratchbook_core::session::{
 };
 use scratchbook_core::store::Store;
 
-const SOON: Duration = Duration::from_secs(60);
+// Long, because hundreds of promises may run side by side on two busy cores.
+const SOON: Duration = Duration::from_mins(5);
 
 type SharedSessions = Arc<dyn SessionService>;
 
