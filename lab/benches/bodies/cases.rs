@@ -35,13 +35,15 @@ const DONE_OR_REFUSED: &[u16] = &[200, 400, 409, 413];
 
 impl BodyCase {
     pub(crate) fn path(&self, app: &str, user: &str) -> String {
+        // Vertex's short names have no user, and each user has one session, which is called as he is.
+        let session = if self.name.contains("new session") { format!("{user}-new") } else { user.to_owned() };
         let names = [
             ("{app}", app),
             ("{user}", user),
             ("{project}", "p"),
             ("{location}", "l"),
             ("{artifact}", "f"),
-            ("{session}", if self.name.contains("new session") { "s-new" } else { "s" }),
+            ("{session}", &session),
         ];
         names.iter().fold(self.route.clone(), |path, (name, value)| path.replace(name, value))
     }
@@ -84,7 +86,7 @@ pub(crate) fn of_route(method: &str, route: &str) -> Vec<BodyCase> {
         let body = json!({"state": keys(0), "events": events});
         case(&format!("new session, {name}"), body)
     };
-    let message = |name: &str| json!({"appName": "{app}", "userId": "{user}", "sessionId": "s", name: {"role": "user", "parts": parts()}});
+    let message = |name: &str| json!({"appName": "{app}", "userId": "{user}", "sessionId": "{user}", name: {"role": "user", "parts": texts()}});
     match (method, route) {
         ("POST" | "PATCH", route) if route.ends_with("/state") || route.ends_with("/{session}/events") => {
             let body = |name: &str, content: Value| {
@@ -116,15 +118,16 @@ pub(crate) fn of_route(method: &str, route: &str) -> Vec<BodyCase> {
             let mut with_keys = message("newMessage");
             with_keys["stateDelta"] = delta;
             let answers = json!({"role": "user", "parts": answers()});
-            let answers = json!({"appName": "{app}", "userId": "{user}", "sessionId": "s", "newMessage": answers});
+            let answers = json!({"appName": "{app}", "userId": "{user}", "sessionId": "{user}", "newMessage": answers});
             vec![
                 case("10,000 parts", message("newMessage")),
                 filled("10,000 keys and parts", with_keys),
-                BodyCase { statuses: &[400], ..case("10,000 answers to no call", answers) },
+                // A stream has begun with 200 when its run is refused.
+                BodyCase { statuses: &[200, 400], ..case("10,000 answers to no call", answers) },
             ]
         }
         ("POST", route) if route.ends_with("/{session}/runs") => {
-            let message = json!({"role": "user", "parts": parts()});
+            let message = json!({"role": "user", "parts": texts()});
             vec![
                 case("10,000 parts", json!({"message": message})),
                 filled("10,000 keys", json!({"message": "x", "stateDelta": delta})),
@@ -185,7 +188,7 @@ pub(crate) fn of_route(method: &str, route: &str) -> Vec<BodyCase> {
         }
         // These bodies only name something. What they do depends on what is stored.
         (_, route) if route.ends_with("/memory") => {
-            vec![BodyCase { statuses: &[400], ..filled("a session", json!({"sessionId": "s"})) }]
+            vec![BodyCase { statuses: &[400], ..filled("a session", json!({"sessionId": "{user}"})) }]
         }
         (_, route) if route.ends_with("/fork") => vec![filled("of 10,000 keys", json!({}))],
         (_, route) if route.ends_with("/rewind") => {
@@ -266,6 +269,11 @@ fn parts() -> Vec<Value> {
         _ => json!({"functionCall": {"id": format!("c{n}"), "name": "tool", "args": {"a": "y".repeat(600)}}}),
     };
     (0..PARTS).map(part).collect()
+}
+
+/// The parts of a user's message, who calls no tool.
+fn texts() -> Vec<Value> {
+    (0..PARTS).map(|_| json!({"text": "x".repeat(1_200)})).collect()
 }
 
 fn answers() -> Vec<Value> {

@@ -100,7 +100,10 @@ impl Bench {
             let text = answer.into_body().collect().await.unwrap().to_bytes();
             let seconds = cpu::own() - before;
             let text = String::from_utf8_lossy(&text);
-            assert!(case.statuses.contains(&status), "{name}: {status} {}", text.chars().take(300).collect::<String>());
+            if !case.statuses.contains(&status) {
+                println!("FAILED {name}: {status} {}", text.chars().take(300).collect::<String>());
+                return false;
+            }
             best = best.min(seconds);
             if best <= LIMIT {
                 println!("{seconds:6.2} s  {:6} KiB  {status}  {name}", bytes >> 10);
@@ -111,10 +114,10 @@ impl Bench {
         false
     }
 
-    /// Stores a session `s` and, for the user and the app, the values that a case finds.
+    /// Stores a session and, for the user and the app, the values that a case finds.
     async fn fill(&self, app: &str, user: &str, stored: &Stored) {
         let sessions = &self.store.sessions;
-        let config = CreateSessionConfig::default().with_session_id("s").with_state(Value::Object(stored.clone()));
+        let config = CreateSessionConfig::default().with_session_id(user).with_state(Value::Object(stored.clone()));
         sessions.create_session(app, user, config).await.unwrap();
         if stored.is_empty() {
             return;
